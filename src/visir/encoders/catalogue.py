@@ -13,7 +13,6 @@ from visir.encoders.families import (
     FAMILIES,
     KINDS,
     PRETRAINED_TOWERS,
-    READERS,
     TEXT_INPUTS,
     Family,
 )
@@ -170,7 +169,7 @@ for _family in (
 ):
     FAMILIES.add(_family.name, _family)
 
-PRETRAINED_TOWERS.add("transformers", "visir.encoders.models.transformers_towers:load_tower")
+PRETRAINED_TOWERS.add("transformers", "visir.encoders.models.transformers_models:load_tower")
 PRETRAINED_TOWERS.add("openclip", "visir.encoders.models.openclip:load_tower")
 PRETRAINED_TOWERS.add("sentence-transformers", "visir.encoders.models.sentence_loading:load_tower")
 PRETRAINED_TOWERS.add("fusion", "visir.encoders.models.fusion:load_tower")
@@ -185,7 +184,3 @@ TEXT_INPUTS.add("tokens", "visir.encoders.models.text_inputs:FastTokens")
 TEXT_INPUTS.add("siglip", "visir.encoders.models.text_inputs:SiglipPieces")
 TEXT_INPUTS.add("words", "visir.encoders.models.small:WordInputs")
 TEXT_INPUTS.add("joined", "visir.encoders.models.text_inputs:JoinedInputs")
-
-READERS.add("BlipForImageTextRetrieval", "visir.encoders.models.blip")
-READERS.add("Blip2ForImageTextRetrieval", "visir.encoders.models.blip")
-READERS.add("towers", "visir.encoders.models.transformers_towers")

@@ -101,10 +101,6 @@ BACKBONES: Registry[str] = Registry("kind of backbone", table=_TABLE)
 TEXT_INPUTS: Registry[str] = Registry("kind of inputs of a text network", table=_TABLE)
 """Kind to "module:class"; imported when asked for."""
 
-READERS: Registry[str] = Registry("class of transformers", table=_TABLE)
-"""Classes of `transformers` that have more than towers, and "towers" for all others: the module whose `load` reads
-them."""
-
 
 def family_of(name: str) -> Family:
     """The family that `name` belongs to; an unknown name is an error that lists the forms there are."""

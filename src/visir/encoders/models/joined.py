@@ -20,7 +20,7 @@ from visir.records import EncoderCard, Modality, Role, TokenVectors, VectorForm
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from visir.encoders.models.text_side import TextSide
+    from visir.encoders.towers.pretrained_backbone import TextSide
 
 _LONGER_THAN_ANY = 1 << 16
 """Tokens of a text, at most: so the lengths of two parts fit into one number."""
@@ -97,8 +97,8 @@ class JoinedTexts(EncoderOver):
         return joined
 
     def text_side(self) -> TextSide | None:
-        """See `visir.encoders.models.text_side`: those of the parts side by side, where each has one."""
-        from visir.encoders.models.text_side import joined_sides, text_side_of
+        """See `TextSide`: those of the parts side by side, where each has one."""
+        from visir.encoders.towers.pretrained_backbone import joined_sides, text_side_of
 
         sides = [side for part in self.encoders if (side := text_side_of(part)) is not None]
         return joined_sides(sides) if len(sides) == len(self.encoders) else None

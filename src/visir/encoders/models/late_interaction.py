@@ -126,118 +126,134 @@ def _share_of_grid(image: Image, processor: Any) -> tuple[float, float]:
     return width / (patch * -(-width // patch)), height / (patch * -(-height // patch))
 
 
-# The processor of a late-interaction model of `transformers`: photos and texts to what the model reads.
-
 Inputs = dict[str, "Tensor"]
 BACKENDS = ("torchvision", "pil")
 """The two implementations of image preprocessing: first the one that `AutoProcessor` takes, and most models ran on."""
+VECTORS = ("all", "image")
+"""Which vectors of a picture count: all that the model computes, as published; or without those of the prompt."""
+ENDING = "ForRetrieval"
 _PADDED = {"input_ids", "attention_mask", "token_type_ids", "mm_token_type_ids", "position_ids"}
 """The inputs that have a value for each token: the last axis is padded."""
 EXAMPLE = (640, 480)
 """The size of the picture whose number of vectors is on the card."""
 
 
-class RetrievalProcessor:
-    """Pictures and texts as the model's own processor prepares them: prompts, augmentation tokens and masks
-    included."""
+class LateInteractionEncoder(Encoder):
+    """Pictures and texts to a list of vectors each, as the model's own processor and forward pass make them."""
 
-    # Processors of the ColPali family have `process_images` and `process_queries`. NeoMME's has a chat template that is
-    # told the task, so its texts have two roles.
+    # The vectors of a picture are those of all tokens that the model reads for it, the prompt included, as its authors
+    # score them; padding has none. They are unit vectors. Processors of the ColPali family have `process_images` and
+    # `process_queries`. NeoMME's has a chat template that is told the task, so its texts have two roles.
 
-    def __init__(
-        self,
-        folder: Path,
-        *,
-        backend: str,
-        template: str,
-        positions: int,
-        max_length: int | None = None,
-        image_tokens: int | None = None,
-    ) -> None:
-        from transformers import AutoImageProcessor, AutoProcessor
+    modalities: frozenset[Modality] = frozenset({"image", "text"})
+    form: VectorForm = "multi-vector"
+    batch_size = 8
 
-        self._processor: Any = AutoProcessor.from_pretrained(folder, trust_remote_code=False)
-        for part in ("image_processor", "tokenizer"):
-            if not hasattr(self._processor, part):
-                raise EncoderError(
-                    f"{folder}: there is no processor for pictures and texts in this folder.",
-                    hint="save it beside the model: processor.save_pretrained(folder)",
-                )
-        if backend != BACKENDS[0]:
-            self._processor.image_processor = AutoImageProcessor.from_pretrained(
-                folder, backend=backend, trust_remote_code=False
-            )
-        self.backend = backend_of(self._processor.image_processor)
-        if self.backend != backend:
-            name = type(self._processor.image_processor).__name__
-            raise EncoderError(
-                f"{folder}: {name} cannot run on {backend!r}.",
-                hint=f"?processor={self.backend}",
-                code="encoder-cannot-run",
-            )
-        if image_tokens is not None:
-            _limit_pixels(folder, self._processor.image_processor, image_tokens)
-        self.tokenizer: Any = self._processor.tokenizer
-        self.template = template
-        self.has_roles = not hasattr(self._processor, "process_queries")
+    def __init__(self, name: str, model: Any, files: ModelFiles, asked: Mapping[str, Any], device: str) -> None:
+        # asked: The values of the options of the name.
+        self._model, self._device, self._vectors, self._template = model, device, asked["vectors"], asked["template"]
+        self._processor = _processor_of(files.folder, asked["processor"], asked["image_tokens"])
+        self._tokenizer: Any = self._processor.tokenizer
+        self._image_token = int(self._processor.image_token_id)  # what stands for a piece of a picture
+        self.dimension = int(model.config.embedding_dim)
+        self.distinguishes_roles = not hasattr(self._processor, "process_queries")
         # A fast tokenizer changes its state in place, and fails when two threads do so.
         self._lock = threading.Lock()
-        room = positions - max(self._texts([""], role)["input_ids"].shape[1] for role in ("query", "document"))
-        if max_length is not None and max_length > room:
+        positions = int(model.config.get_text_config().max_position_embeddings)
+        roles: tuple[Role, ...] = ("query", "document")
+        room = positions - max(self._tokens([""], role)["input_ids"].shape[1] for role in roles)
+        if asked["max_length"] is not None and asked["max_length"] > room:
             raise EncoderError(
-                f"{folder}: max_length={max_length} is more than the {room} tokens that this model has room for.",
+                f"{files.folder}: max_length={asked['max_length']} is more than the {room} tokens that this model has "
+                "room for.",
                 hint=f"at most {room}",
                 code="max-length-more",
             )
-        self.limit = max_length or room
-        """How many tokens of a text are read, without the prompt."""
+        self._room = asked["max_length"] or room  # tokens of a text that are read, without the prompt
+        self.card = EncoderCard(
+            name=name,
+            family=f"transformers-{model.config.model_type}",
+            revision=files.revision,
+            weights=files.fingerprint,
+            image_preprocessing={**self._image_values(asked["processor"]), "counted": self._vectors},
+            text_preprocessing=self._text_values(),
+            dtype=asked["dtype"],
+        )
 
-    @property
-    def image_processor(self) -> Any:
-        """The part for pictures."""
-        return self._processor.image_processor
-
-    @property
-    def image_token(self) -> int:
-        """The id of the token that stands for a piece of a picture."""
-        return int(self._processor.image_token_id)
-
-    def image(self, image: Image) -> Inputs:
-        """What the model reads of one upright RGB picture, as a batch of one. Thread-safe."""
+    def preprocess(self, image: Image) -> Pixels:
+        """What the model reads of one upright RGB picture, its tokens and patches, as a batch of one. Thread-safe."""
+        processor = self._processor
         try:
             with self._lock:
-                if self.has_roles:
-                    inputs = self._processor(images=[image], return_tensors="pt")
+                if self.distinguishes_roles:
+                    inputs = processor(images=[image], return_tensors="pt")
                 else:
-                    inputs = self._processor.process_images(images=[image])
+                    inputs = processor.process_images(images=[image])
         except VisirError:
             raise
         except (ValueError, ZeroDivisionError, RuntimeError) as fault:
             first = next(iter(str(fault).splitlines()), type(fault).__name__)
             raise ImageError(
                 f"an image of {image.width} × {image.height} pixels cannot be taken by "
-                f"{type(self.image_processor).__name__}: {first}",
+                f"{type(processor.image_processor).__name__}: {first}",
                 hint="crop it, or set it aside (--skip-broken)",
                 code="image-pixels-cannot-taken",
             ) from fault
-        return {name: value for name, value in inputs.items() if name != "labels"}
+        # What pixels are is the encoder's affair.
+        return {name: value for name, value in inputs.items() if name != "labels"}  # type: ignore[return-value]
 
-    def texts(self, texts: Sequence[str], role: Role) -> Inputs:
+    def embed_images(self, batch: Sequence[Pixels]) -> TokenVectors:
+        """(t, dimension) unit vectors of each picture."""
+        if not len(batch):
+            return token_vectors([], self.dimension)
+        inputs = self._collated(batch)  # type: ignore[arg-type]  # as above
+        counted = inputs["attention_mask"].bool()
+        if self._vectors == "image":
+            counted = counted & (inputs["input_ids"] == self._image_token)
+        return self._embed(inputs, counted)
+
+    def embed_texts(self, texts: Sequence[str]) -> TokenVectors:
+        """(t, dimension) unit vectors of each text, those of its prompt and augmentation tokens included."""
+        if not len(texts):
+            return token_vectors([], self.dimension)
+        inputs = self._read(texts, self._role)
+        return self._embed(inputs, inputs["attention_mask"].bool())
+
+    def text_pieces(self, texts: Sequence[str], role: Role) -> list[list[str]]:
+        """What each vector of each text stands for, prompts included."""
+        if not len(texts):
+            return []
+        inputs = self._read(texts, role)
+        pairs = zip(inputs["input_ids"], inputs["attention_mask"].bool(), strict=True)
+        return [token_pieces(self._tokenizer, ids[mask].tolist()) for ids, mask in pairs]
+
+    def image_regions(self, image: Image) -> Boxes:
+        """(t, 4) the part of the upright picture that each of its vectors stands for; NaN for those of the prompt."""
+        inputs: Inputs = self.preprocess(image)  # type: ignore[assignment]  # as above
+        ids = inputs["input_ids"][0].tolist()
+        boxes = token_places(image, self._tokenizer.convert_ids_to_tokens(ids), inputs, self._processor)
+        return boxes[[token == self._image_token for token in ids]] if self._vectors == "image" else boxes
+
+    def text_limit(self) -> TextLimit:
+        """How many tokens a text may have, those of the prompt left out."""
+        return TextLimit(self._room, self._counts)
+
+    def _read(self, texts: Sequence[str], role: Role) -> Inputs:
         """What the model reads of n texts, padded to the longest."""
-        check_no_marks(texts, self.tokenizer.convert_ids_to_tokens(self.image_token))
+        check_no_marks(texts, self._tokenizer.convert_ids_to_tokens(self._image_token))
         with self._lock:
-            return self._texts(self._cut([self.template.replace("{}", text) for text in texts]), role)
+            return self._tokens(self._cut([self._template.replace("{}", text) for text in texts]), role)
 
-    def collate(self, prepared: Sequence[Mapping[str, Tensor]]) -> Inputs:
+    def _collated(self, prepared: Sequence[Mapping[str, Tensor]]) -> Inputs:
         """One batch of pictures that were prepared one by one: as the processor makes it of all at once."""
         import torch
 
-        side, width = self.tokenizer.padding_side, max(inputs["input_ids"].shape[1] for inputs in prepared)
+        side, width = self._tokenizer.padding_side, max(inputs["input_ids"].shape[1] for inputs in prepared)
         batch: Inputs = {}
         for name in prepared[0]:
             values = [inputs[name] for inputs in prepared]
             if name in _PADDED:
-                filling = int(self.tokenizer.pad_token_id) if name == "input_ids" else 0
+                filling = int(self._tokenizer.pad_token_id) if name == "input_ids" else 0
                 values = [_pad(value, width - value.shape[-1], value.ndim - 1, side, filling) for value in values]
                 batch[name] = torch.cat(values, 1 if name == "position_ids" and values[0].ndim == 3 else 0)
             else:
@@ -247,53 +263,38 @@ class RetrievalProcessor:
                 batch[name] = torch.cat(values)
         return batch
 
-    def text_limit(self) -> TextLimit:
-        """The limit, and how many tokens a text has, those of the prompt left out."""
-        return TextLimit(self.limit, self._counts)
-
-    def pieces(self, ids: Sequence[int]) -> list[str]:
-        """What each token stands for, as text."""
-        return token_pieces(self.tokenizer, ids)
-
-    def places(self, image: Image, *, only_image: bool) -> Boxes:
-        """(t, 4) the places of the tokens of one upright picture; `only_image`: without those of the prompt."""
-        inputs = self.image(image)
-        ids = inputs["input_ids"][0].tolist()
-        boxes = token_places(image, self.tokenizer.convert_ids_to_tokens(ids), inputs, self._processor)
-        return boxes[[token == self.image_token for token in ids]] if only_image else boxes
-
-    def image_values(self) -> dict[str, Any]:
+    def _image_values(self, backend: str) -> dict[str, Any]:
         """Everything that is done to a picture, as plain values, for the card."""
         from PIL import Image as images
 
         blank = images.new("RGB", EXAMPLE)
-        tokens = self.image(blank)["input_ids"]
+        inputs: Inputs = self.preprocess(blank)  # type: ignore[assignment]  # as above
         prompt = getattr(self._processor, "visual_prompt_prefix", None)
         if prompt is None:
             prompt = self._processor.prepare_inputs_layout(images=[blank])[1][0]
         return {
-            **processor_values(self.image_processor, self.backend),
+            **processor_values(self._processor.image_processor, backend),
             "prompt": prompt,
-            "vectors": f"{tokens.shape[1]} for {EXAMPLE[0]} × {EXAMPLE[1]} pixels",
+            "vectors": f"{inputs['input_ids'].shape[1]} for {EXAMPLE[0]} × {EXAMPLE[1]} pixels",
         }
 
-    def text_values(self) -> dict[str, Any]:
+    def _text_values(self) -> dict[str, Any]:
         """Everything that is done to a text, as plain values, for the card. `{}` is its place in the prompt."""
         prompts = {
-            role: str(self.tokenizer.decode(self._texts(["{}"], role)["input_ids"][0]))
+            role: str(self._tokenizer.decode(self._tokens(["{}"], role)["input_ids"][0]))
             for role in ("query", "document")
         }
         return {
-            "tokenizer": type(self.tokenizer).__name__.removesuffix("Fast"),
-            "vocabulary": vocabulary_hash(self.tokenizer),
-            "template": self.template,
-            "prompt": prompts if self.has_roles else prompts["query"],
-            "max_length": self.limit,
-            "padding": f"longest, {self.tokenizer.padding_side}",
+            "tokenizer": type(self._tokenizer).__name__.removesuffix("Fast"),
+            "vocabulary": vocabulary_hash(self._tokenizer),
+            "template": self._template,
+            "prompt": prompts if self.distinguishes_roles else prompts["query"],
+            "max_length": self._room,
+            "padding": f"longest, {self._tokenizer.padding_side}",
         }
 
-    def _texts(self, texts: list[str], role: Role) -> Inputs:
-        if not self.has_roles:
+    def _tokens(self, texts: list[str], role: Role) -> Inputs:
+        if not self.distinguishes_roles:
             return dict(self._processor.process_queries(text=texts))  # their authors know texts as queries only
         conversations = [[{"role": "user", "content": [{"type": "text", "text": text}]}] for text in texts]
         return dict(
@@ -307,16 +308,50 @@ class RetrievalProcessor:
         )
 
     def _cut(self, texts: list[str]) -> list[str]:
-        encoded = self.tokenizer(texts, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+        encoded = self._tokenizer(texts, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
         return [
-            text if len(offsets) <= self.limit else text[: offsets[self.limit - 1][1]]
+            text if len(offsets) <= self._room else text[: offsets[self._room - 1][1]]
             for text, offsets in zip(texts, encoded["offset_mapping"], strict=True)
         ]
 
     def _counts(self, texts: Sequence[str]) -> list[int]:
-        filled = [self.template.replace("{}", text) for text in texts]
+        filled = [self._template.replace("{}", text) for text in texts]
         with self._lock:
-            return token_counts(self.tokenizer, filled, special=False)
+            return token_counts(self._tokenizer, filled, special=False)
+
+    def _embed(self, inputs: Inputs, counted: Any) -> TokenVectors:
+        dtype = next(self._model.parameters()).dtype
+        inputs = {**inputs, **grid_positions(self._model, inputs, self._image_token)}
+        moved = {
+            name: value.to(self._device, dtype if value.is_floating_point() else None) for name, value in inputs.items()
+        }
+        with inference():
+            vectors = to_vectors(self._model(**moved).embeddings)
+        return token_vectors([rows[mask] for rows, mask in zip(vectors, counted.numpy(), strict=True)], self.dimension)
+
+
+def _processor_of(folder: Path, backend: str, image_tokens: int | None) -> Any:
+    """The processor saved in a model's folder, with the implementation of image preprocessing that was asked for."""
+    from transformers import AutoImageProcessor, AutoProcessor
+
+    processor: Any = AutoProcessor.from_pretrained(folder, trust_remote_code=False)
+    if not (hasattr(processor, "image_processor") and hasattr(processor, "tokenizer")):
+        raise EncoderError(
+            f"{folder}: there is no processor for pictures and texts in this folder.",
+            hint="save it beside the model: processor.save_pretrained(folder)",
+        )
+    if backend != BACKENDS[0]:
+        processor.image_processor = AutoImageProcessor.from_pretrained(folder, backend=backend, trust_remote_code=False)
+    runs_on = backend_of(processor.image_processor)
+    if runs_on != backend:
+        raise EncoderError(
+            f"{folder}: {type(processor.image_processor).__name__} cannot run on {backend!r}.",
+            hint=f"?processor={runs_on}",
+            code="encoder-cannot-run",
+        )
+    if image_tokens is not None:
+        _limit_pixels(folder, processor.image_processor, image_tokens)
+    return processor
 
 
 def check_no_marks(texts: Sequence[str], mark: str, kind: str = "picture") -> None:
@@ -356,78 +391,6 @@ def _pad(value: Tensor, missing: int, axis: int, side: str, filling: int) -> Ten
     shape[axis] = missing
     padding = torch.full(shape, filling, dtype=value.dtype)
     return torch.cat([value, padding] if side == "right" else [padding, value], axis)
-
-
-VECTORS = ("all", "image")
-"""Which vectors of a picture count: all that the model computes, as published; or without those of the prompt."""
-ENDING = "ForRetrieval"
-
-
-class LateInteractionEncoder(Encoder):
-    """Pictures and texts to a list of vectors each, as the model's own processor and forward pass make them."""
-
-    # The vectors of a picture are those of all tokens that the model reads for it, the prompt included, as its authors
-    # score them; padding has none. They are unit vectors.
-
-    modalities: frozenset[Modality] = frozenset({"image", "text"})
-    form: VectorForm = "multi-vector"
-    batch_size = 8
-
-    def __init__(
-        self, card: EncoderCard, model: Any, processor: RetrievalProcessor, *, device: str, vectors: str = "all"
-    ) -> None:
-        self.card, self.dimension = card, int(model.config.embedding_dim)
-        self.distinguishes_roles = processor.has_roles
-        self._model, self._processor, self._device, self._vectors = model, processor, device, vectors
-
-    def preprocess(self, image: Image) -> Pixels:
-        """What the model reads of one RGB picture: its tokens and its patches."""
-        return self._processor.image(image)  # type: ignore[return-value]  # what pixels are is the encoder's affair
-
-    def embed_images(self, batch: Sequence[Pixels]) -> TokenVectors:
-        """(t, dimension) unit vectors of each picture."""
-        if not len(batch):
-            return token_vectors([], self.dimension)
-        inputs = self._processor.collate(batch)  # type: ignore[arg-type]  # as above
-        counted = inputs["attention_mask"].bool()
-        if self._vectors == "image":
-            counted = counted & (inputs["input_ids"] == self._processor.image_token)
-        return self._embed(inputs, counted)
-
-    def embed_texts(self, texts: Sequence[str]) -> TokenVectors:
-        """(t, dimension) unit vectors of each text, those of its prompt and augmentation tokens included."""
-        if not len(texts):
-            return token_vectors([], self.dimension)
-        inputs = self._processor.texts(texts, self._role)
-        return self._embed(inputs, inputs["attention_mask"].bool())
-
-    def text_pieces(self, texts: Sequence[str], role: Role) -> list[list[str]]:
-        """What each vector of each text stands for, prompts included."""
-        if not len(texts):
-            return []
-        inputs = self._processor.texts(texts, role)
-        masks = inputs["attention_mask"].bool()
-        return [
-            self._processor.pieces(ids[mask].tolist()) for ids, mask in zip(inputs["input_ids"], masks, strict=True)
-        ]
-
-    def image_regions(self, image: Image) -> Boxes:
-        """(t, 4) the part of the upright picture that each of its vectors stands for; NaN for those of the prompt."""
-        return self._processor.places(image, only_image=self._vectors == "image")
-
-    def text_limit(self) -> TextLimit | None:
-        """As the processor cuts."""
-        return self._processor.text_limit()
-
-    def _embed(self, inputs: Inputs, counted: Any) -> TokenVectors:
-        dtype = next(self._model.parameters()).dtype
-        inputs = {**inputs, **grid_positions(self._model, inputs, self._processor.image_token)}
-        moved = {
-            name: value.to(self._device, dtype if value.is_floating_point() else None) for name, value in inputs.items()
-        }
-        with inference():
-            vectors = to_vectors(self._model(**moved).embeddings)
-        return token_vectors([rows[mask] for rows, mask in zip(vectors, counted.numpy(), strict=True)], self.dimension)
 
 
 def grid_positions(model: Any, inputs: Inputs, image_token: int) -> Inputs:
@@ -476,25 +439,14 @@ def load(
     import transformers
 
     device = pick_device(device)
-    backend, vectors = one_of(name, options, "processor", BACKENDS), one_of(name, options, "vectors", VECTORS)
-    template, max_length = template_of(name, options), positive_number(name, options, "max_length")
+    asked = {
+        "processor": one_of(name, options, "processor", BACKENDS),
+        "vectors": one_of(name, options, "vectors", VECTORS),
+        "template": template_of(name, options),
+        "max_length": positive_number(name, options, "max_length"),
+        "image_tokens": positive_number(name, options, "image_tokens"),
+        "dtype": dtype,
+    }
     with loading(name):
         model = load_model(name, getattr(transformers, class_name), files, dtype).to(device)
-        processor = RetrievalProcessor(
-            files.folder,
-            backend=backend,
-            template=template,
-            positions=int(model.config.get_text_config().max_position_embeddings),
-            max_length=max_length,
-            image_tokens=positive_number(name, options, "image_tokens"),
-        )
-        card = EncoderCard(
-            name=name,
-            family=f"transformers-{model.config.model_type}",
-            revision=files.revision,
-            weights=files.fingerprint,
-            image_preprocessing={**processor.image_values(), "counted": vectors},
-            text_preprocessing=processor.text_values(),
-            dtype=dtype,
-        )
-    return LateInteractionEncoder(card, model, processor, device=device, vectors=vectors)
+        return LateInteractionEncoder(name, model, files, asked, device)

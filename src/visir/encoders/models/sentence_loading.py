@@ -335,13 +335,12 @@ class SentencePictures:
 
     # `prepare` runs in threads. Where the library makes the same numbers of one picture as of many, and they are pixels
     # of one size, it does all of the preprocessing; otherwise (models of any resolution, messages of a chat) it gives
-    # the picture itself as (height, width, 3) bytes, and the library sees the whole batch.
+    # the picture as (height, width, 3) bytes, or with `sees_batches` as it is, and the library sees the whole batch.
 
-    def __init__(self, model: Any) -> None:
-        self._model = model
+    def __init__(self, model: Any, sees_batches: bool = False) -> None:
+        self._model, self._sees_batches = model, sees_batches
         self._shapes = PictureShapes.of(model)
-        self.one_by_one = False
-        self.one_by_one = not takes_messages(model) and self._same_alone()
+        self.one_by_one = not sees_batches and not takes_messages(model) and self._same_alone()
 
     @property
     def any_resolution(self) -> bool:
@@ -351,6 +350,8 @@ class SentencePictures:
     def prepare(self, image: Image) -> Pixels:
         """One RGB picture: its pixels as the model wants them, or as they are."""
         self._shapes.check(image)
+        if self._sees_batches:
+            return image  # type: ignore[return-value]  # what pixels are is the encoder's affair
         if not self.one_by_one:
             return np.asarray(image)
         pixels: NDArray[Any] = self._model.preprocess([image])["pixel_values"][0].numpy()
@@ -366,7 +367,7 @@ class SentencePictures:
         """Prepared pictures as PIL images again, where `prepare` left them as they were."""
         from PIL import Image as images
 
-        return [images.fromarray(pixels) for pixels in batch]
+        return [images.fromarray(pixels) if isinstance(pixels, np.ndarray) else pixels for pixels in batch]
 
     def values(self) -> dict[str, Any]:
         """The settings of the model's image processor, for the card."""
@@ -416,8 +417,16 @@ def _image_processor(model: Any) -> Any:
 
 
 MODULES_FILE, CONFIG_FILE = "modules.json", "config_sentence_transformers.json"
-OPTIONS = ("template", "max_length", "prompt", "query_prompt", "document_prompt", *CODE_OPTIONS)
-"""What may follow the name of every model of the library."""
+MULTI_VECTOR, CROSS_ENCODER = "MultiVectorEncoder", "CrossEncoder"
+_PROMPTS = ("prompt", "query_prompt", "document_prompt")
+REDUCING = ("dimension", "quantise")
+"""Options that change dense vectors afterwards."""
+OPTIONS: Mapping[str, tuple[str, ...]] = {
+    MULTI_VECTOR: ("template", "query_length", "document_length", *CODE_OPTIONS),
+    CROSS_ENCODER: ("max_length", "prompt", *CODE_OPTIONS),
+    "": ("template", "max_length", *_PROMPTS, *CODE_OPTIONS, *REDUCING, "vectors"),
+}
+"""What may follow the name of a model, by the class of the library; "" is every other one."""
 NO_PROMPT = "none"
 
 
@@ -425,6 +434,7 @@ NO_PROMPT = "none"
 class SentenceRequest:
     """What was asked for: a name with its options, and the files that it leads to."""
 
+    kind: str  # the class of the library
     name: str  # the name as it was given
     files: ModelFiles  # the model's files
     options: Mapping[str, str]  # the options of the name
@@ -446,36 +456,45 @@ class SentenceRequest:
         """The tokens that texts are cut to; None for the model's own limit."""
         return positive_number(self.name, dict(self.options), "max_length")
 
-    def model(self, kind: Any, **more: Any) -> Any:
-        """The model, as an object of a class of the library."""
+    def model(self) -> Any:
+        """The model, as an object of its class of the library."""
+        import sentence_transformers
         import torch
 
-        template, max_length = self.template, self.max_length  # checked before anything is read
-        del template
+        _, max_length, options = self.template, self.max_length, dict(self.options)  # checked before anything is read
+        roles: tuple[Role, ...] = ("query", "document")
+        lengths = {role: positive_number(self.name, options, f"{role}_length") for role in roles}
         check_code(self)
         _ = self.files.weights  # fetched now that the model is known to be of this library
         device, dtype = of_torch(self.device, self.dtype)
         precision = getattr(torch, dtype)
         with loading(self.name, code=self.trusted), no_progress_bar(), self.files.code_held():
-            model = kind(
+            model = getattr(sentence_transformers, self.kind)(
                 str(self.files.folder),
                 device=device,
                 local_files_only=True,
                 trust_remote_code=self.trusted,
                 model_kwargs={"dtype": precision},
-                **more,
             )
             model = model.to(precision).eval()  # modules after the transformer are not told the dtype
             check_saved_tokenizer(model, self.files.folders)
             self.files.check_code(model)
+            for role, length in lengths.items():
+                if length is not None:
+                    _shorten_role(self.name, model[0], role, length)
             if max_length is not None:
                 self._shorten(model, max_length)
-            _check_texts(self.name, model)
+            if self.kind != MULTI_VECTOR:
+                _check_texts(self.name, model)
         return model
 
     def prompts(self, model: Any) -> dict[Role, str]:
         """What stands before queries, and before documents."""
-        prompts = role_prompts(model)
+        prompts: dict[Role, str] = role_prompts(model)
+        if self.kind == MULTI_VECTOR:
+            return {role: str(model.prompts.get(role) or "") for role in prompts}
+        if self.kind == CROSS_ENCODER:  # the library takes no prompt by the names of roles here
+            prompts = dict.fromkeys(prompts, default_prompt(model))
         by_role: dict[Role, str | None] = {
             "query": self.options.get("query_prompt", self.options.get("prompt")),
             "document": self.options.get("document_prompt", self.options.get("prompt")),
@@ -498,7 +517,7 @@ class SentenceRequest:
         model: Any,
         prompts: Mapping[Role, str],
         images: Mapping[str, Any] | None,
-        family: str = "sentence-transformers",
+        family: str,
         more: Mapping[str, Any] | None = None,
     ) -> EncoderCard:
         """The model's card."""
@@ -506,15 +525,21 @@ class SentenceRequest:
         prompt = both["query"] if both["query"] == both["document"] else both
         spoken = {**message_values(model), **(more or {})}
         before_pictures = {"prompt": prompt} if prompt and takes_messages(model) else {}
+        return self.plain_card(
+            family,
+            {} if images is None else {**images, **spoken, **before_pictures},
+            {**sentence_values(model, self.template, prompt), **spoken} if model.supports("text") else {},
+        )
+
+    def plain_card(self, family: str, images: Mapping[str, Any], texts: Mapping[str, Any]) -> EncoderCard:
+        """The card of a model with this preprocessing."""
         return EncoderCard(
             name=self.name,
             family=family,
             revision=self.files.revision,
             weights=self.files.fingerprint,
-            image_preprocessing={} if images is None else {**images, **spoken, **before_pictures},
-            text_preprocessing={**sentence_values(model, self.template, prompt), **spoken}
-            if model.supports("text")
-            else {},
+            image_preprocessing=dict(images),
+            text_preprocessing=dict(texts),
             dtype=dtype_on_card(self.device, self.dtype),
             code_revisions=self.files.code_revisions,
         )
@@ -563,16 +588,19 @@ def _check_texts(name: str, model: Any) -> None:
         ) from fault
 
 
-def model_type(files: ModelFiles) -> str:
+def model_type(folder: Path) -> str:
     """Which class of the library the model is saved from: "SentenceTransformer", "CrossEncoder", …; "" for none."""
-    folder = files.folder
-    if (folder / MODULES_FILE).is_file():
-        config = read_configuration(folder / CONFIG_FILE)
-        return str(config.get("model_type") or "SentenceTransformer")
-    config = read_configuration(folder / "config.json")
-    architectures = config.get("architectures") or []
+    kind = read_configuration(folder / CONFIG_FILE).get("model_type")
+    if kind in (MULTI_VECTOR, "ColBERT"):  # as the library and PyLate write it
+        return MULTI_VECTOR
+    is_saved = (folder / MODULES_FILE).is_file()
+    names = [] if kind is not None and is_saved else read_configuration(folder / "config.json").get("architectures")
+    if kind is None and "HF_ColBERT" in (names or []):  # Stanford's
+        return MULTI_VECTOR
+    if is_saved:
+        return str(kind or "SentenceTransformer")
     # Before version 6 the library saved a cross-encoder as transformers does.
-    return "CrossEncoder" if any(str(name).endswith("ForSequenceClassification") for name in architectures) else ""
+    return CROSS_ENCODER if any(str(name).endswith("ForSequenceClassification") for name in names or []) else ""
 
 
 def refuse_cross_encoder(bare: str) -> EncoderError:
@@ -588,17 +616,73 @@ def check_code(request: SentenceRequest) -> None:
     """Raise `EncoderError` for a model that needs code of its own, when nobody has said that it may run."""
     folder = request.files.folder
     parts = read_modules(folder)
-    own = [part for part in parts if not str(part.get("type", "")).startswith("sentence_transformers.")]
+    # The library reads PyLate's modules with its own code.
+    libraries = ("sentence_transformers.", "pylate.") if request.kind == MULTI_VECTOR else "sentence_transformers."
+    own = [part for part in parts if not str(part.get("type", "")).startswith(libraries)]
     if not request.trusted and (own or _needs_own_class(request)):
         raise refuse_code(request.name, other_repositories(request.files.folders))
 
 
 def _needs_own_class(request: SentenceRequest) -> bool:
-    """Whether a configuration names classes in files beside it, for a kind of model that transformers does not have."""
+    """Whether a configuration names classes in files beside it, for a kind of model that transformers lacks."""
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
     folder = request.files.folder
     configs = [
         read_configuration(path) for path in sorted([*folder.glob("config.json"), *folder.glob("*/config.json")])
     ]
-    return any("auto_map" in config and config.get("model_type") not in CONFIG_MAPPING_NAMES for config in configs)
+    native = {} if request.kind == MULTI_VECTOR else CONFIG_MAPPING_NAMES  # late interaction: refused in any case
+    return any(config.get("auto_map") and config.get("model_type") not in native for config in configs)
+
+
+def _shorten_role(name: str, transformer: Any, role: Role, length: int) -> None:
+    """Cut the texts of one role to so many tokens."""
+    if "message" in transformer.modalities:
+        raise EncoderError(
+            f"{name}: {role}_length={length} cannot be had: this model writes its inputs into a chat, whose end would "
+            "be cut off.",
+            hint="leave it out",
+            code="length-in-chat",
+        )
+    expansion, limit = transformer.query_expansion, role_limit(transformer, role)
+    if limit is not None and length > limit:
+        raise EncoderError(
+            f"{name}: {role}_length={length} cannot be had: this model reads {limit} tokens at most.",
+            code="length-cannot",
+        )
+    if role == "query" and expansion is not None:  # queries are filled up to a length with expansion tokens
+        transformer.query_expansion = {**expansion, "length": length}
+    else:
+        setattr(transformer, f"{role}_length", length)
+
+
+def role_limit(transformer: Any, role: Role) -> int | None:
+    """How many tokens of a query or document are read; None where there is no limit."""
+    expansion = transformer.query_expansion if role == "query" else None
+    if expansion is not None and expansion["strategy"] == "fixed":
+        return int(expansion["length"])
+    lengths = [getattr(transformer, f"{role}_length", None), getattr(transformer, "max_seq_length", None)]
+    given = [int(length) for length in lengths if length and length < UNLIMITED]
+    return min(given) if given else None
+
+
+def multi_vector_values(model: Any) -> dict[str, Any]:
+    """Everything that changes the vectors of texts, as plain values."""
+    from sentence_transformers.multi_vector_encoder.modules import MultiVectorMask
+
+    transformer, tokenizer = model[0], model.tokenizer
+    masks = [module for module in model if isinstance(module, MultiVectorMask)]
+    values = {
+        "tokenizer": type(tokenizer).__name__.removesuffix("Fast"),
+        "vocabulary": vocabulary_hash(tokenizer),
+        "prompt": {role: str(model.prompts.get(role) or "") for role in ("query", "document")},
+        "max_length": {role: role_limit(transformer, role) for role in ("query", "document")},
+        "query_expansion": transformer.query_expansion,
+        "left_out": [word for mask in masks for word in mask.skiplist_words],
+        "left_out_of": [task for mask in masks if mask.skiplist_words for task in mask.skiplist_tasks],
+        "kept_tokens": [token for mask in masks for token in mask.keep_only_token_ids or ()],
+        "similarity": model.similarity_fn_name,
+        "modules": [type(module).__name__ for module in model],
+    }
+    plain: dict[str, Any] = json.loads(json.dumps(values, default=str))
+    return plain

@@ -32,7 +32,7 @@ from visir.storage.disk import below
 if TYPE_CHECKING:
     import torch
 
-    from visir.encoders.models.text_side import TextSide
+    from visir.encoders.towers.pretrained_backbone import TextSide
 
 
 # Bag of words: texts to weighted word counts. Deterministic, nothing to download.
@@ -129,10 +129,10 @@ class BagOfWords(Encoder):
         return np.zeros(len(texts), np.int64)
 
     def text_side(self) -> TextSide:
-        """See `visir.encoders.models.text_side`: the vectors are inputs already, of a head behind them."""
+        """See `TextSide`: the vectors are inputs already, of a head behind them."""
         import torch
 
-        from visir.encoders.models.text_side import OneInput, TextSide
+        from visir.encoders.towers.pretrained_backbone import OneInput, TextSide
 
         def inputs(texts: Sequence[str]) -> dict[str, torch.Tensor]:
             return {"words": torch.from_numpy(self.embed_texts(texts))}

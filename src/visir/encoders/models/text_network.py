@@ -1,6 +1,6 @@
 """A text tower kept as an ONNX network with its tokenizer: vectors of texts without PyTorch and without the model.
 
-`text_network_files` makes it. It is found by the card of the model whose vectors are searched, so it is never that of
+`keep_text_network` makes it. It is found by the card of the model whose vectors are searched, so it is never that of
 other weights, whatever now lies where the model was.
 """
 
@@ -30,7 +30,7 @@ from visir.storage import ContentStore, FolderChange, FolderKind
 from visir.threads import cores
 
 if TYPE_CHECKING:
-    from visir.encoders.models.text_side import TextSide
+    from visir.encoders.towers.pretrained_backbone import TextSide
 
 
 TEXT_NETWORKS = FolderKind("text-networks", "a text tower", remedy="delete it: it is made again")
@@ -176,7 +176,7 @@ def keep_text_network(encoder: Encoder, begins: Callable[[], None] = lambda: Non
     # begins: Called before work that takes seconds.
     if not is_installed("onnxruntime") or encoder.card.weights is None or is_decided(encoder.card):
         return False
-    from visir.encoders.models.text_side import text_side_of
+    from visir.encoders.towers.pretrained_backbone import text_side_of
 
     encoder = encoder.for_role("query")
     side = text_side_of(encoder)

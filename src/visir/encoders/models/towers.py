@@ -25,14 +25,15 @@ from visir.encoders.intake import Embedded, Pixels, TextLimit, faults_named
 from visir.encoders.models.compiled import CompiledTowers
 from visir.encoders.models.joined import WithWhole
 from visir.encoders.models.precision import begin_vectors, inference, no_vectors, stacked, to_vectors
-from visir.encoders.models.text_side import TextSide, side_of_tower, text_side_of
 from visir.encoders.towers.base import Head, HeadSpec, SetTower, Tower, own_backbone, to_device
 from visir.encoders.towers.pretrained_backbone import (
     PretrainedBackbone,
+    TextSide,
     TrainedTower,
     build_tower,
     describe_tower,
     merged_tower,
+    text_side_of,
 )
 from visir.encoders.weights import hash_file, save_weights
 from visir.errors import EncoderError
@@ -109,8 +110,8 @@ class PretrainedTowersEncoder(Encoder):
         return self._tower(modality)
 
     def text_side(self) -> TextSide | None:
-        """See `visir.encoders.models.text_side`."""
-        return side_of_tower(self.pretrained_tower("text"))
+        """See `TextSide`."""
+        return self.pretrained_tower("text").text_side()
 
     def own_temperature(self) -> float | None:
         """The temperature that the model was trained to, or that the objective stood at when the towers were kept."""
@@ -383,7 +384,7 @@ class TowersEncoder(PretrainedTowersEncoder):
         return tower.backbone if is_bare else TrainedTower(tower)  # type: ignore[return-value]
 
     def text_side(self) -> TextSide | None:
-        """See `visir.encoders.models.text_side`: the tower's, or that of the frozen encoder with the head behind it."""
+        """See `TextSide`: the tower's, or that of the frozen encoder with the head behind it."""
         base = self.base_encoders["text"]
         if self.prompts:
             return None
