@@ -26,13 +26,13 @@ from visir.cli.options import (
     ShortcutsOption,
     SkipBrokenOption,
     SplitOption,
-    WorkersOption,
     command_line,
     complete_model,
     name_option,
     out_option,
     single_or_all,
 )
+from visir.cli.verb import Call, argument, calls, option
 from visir.cli.verbs import examples
 from visir.errors import ConfigurationError
 
@@ -466,27 +466,25 @@ def _show(
 # `visir submit`: answers to a test split whose judgements are not published, as the benchmark takes them.
 
 
+@calls(
+    "visir.evaluation.submit:submit",
+    source=argument("BENCHMARK", "The folder of CIRCO or CIRR, or FORMAT:PATH.", to="benchmark"),
+    split="The split: test. Its judgements are not published.",
+    leave="system out name replace",
+    also="batch_size",
+)
 @examples(
     "visir submit CIRCO/ --model openai/clip-vit-base-patch32 --compose 'sum(0.5)' --out submission.json",
     "visir submit cirr/ --model runs/combiner --out submission.json",
 )
 def submit(
-    benchmark: Annotated[
-        str,
-        typer.Argument(metavar="BENCHMARK", help="The folder of CIRCO or CIRR, or FORMAT:PATH.", show_default=False),
-    ],
+    call: Call,
     out: Annotated[Path, out_option("the file; CIRR's two files end in -recall and -recall_subset")],
     model: OptionalModelOption = None,
     run: Annotated[
         list[str] | None,
         typer.Option("--run", metavar="TASK=FILE", help="A run made elsewhere: it2i=FILE. Repeatable."),
     ] = None,
-    split: Annotated[str, typer.Option(help="The split: test. Its judgements are not published.")] = "test",
-    images: ImagesOption = None,
-    compose: ComposeOption = None,
-    device: DeviceOption = None,
-    dtype: DtypeOption = "float32",
-    batch_size: BatchSizeOption = None,
     replace: ReplaceOption = False,
 ) -> None:
     """Write the answers that a benchmark's server takes.
@@ -494,8 +492,6 @@ def submit(
     Answer the queries of a split whose judgements the makers of a benchmark keep. Nothing is measured here: the file is
     handed in on their page.
     """
-    from visir.evaluation.submit import submit as write
-
     if (model is None) == (not run):
         raise ConfigurationError("name a model or runs.", hint="--model NAME, or --run it2i=FILE")
     system: Any = model
@@ -504,19 +500,7 @@ def submit(
         if not all(equals for _, equals, _ in pairs):
             raise ConfigurationError("of which task is a run?", hint="--run it2i=FILE")
         system = {task: path for task, _, path in pairs}
-    options: dict[str, Any] = {"batch_size": batch_size} if batch_size else {}
-    submission = write(
-        benchmark,
-        system,
-        out,
-        split=split,
-        images=single_or_all(images),
-        compose=compose,
-        replace=replace,
-        device=device,
-        dtype=dtype,
-        **options,
-    )
+    submission = call(system=system, out=out, replace=replace)
     for note in submission.notes:
         output.line(note)
     output.facts(files=[str(file.absolute()) for file in submission.files], where=submission.where)
@@ -528,67 +512,49 @@ def submit(
 # `visir profile`: what a model can do, on one page.
 
 
+@calls(
+    "visir.studies.profile.profile:profile",
+    model=argument(
+        "MODEL",
+        "A model: a hub name, a checkpoint folder, st:…, openclip:…, pixels (visir models).",
+        autocompletion=complete_model,
+    ),
+    data=option(
+        "A collection, a task, or a folder with a folder for each class: your own data. Repeatable.",
+        "--data",
+        kind=list[str],
+        metavar="SOURCE",
+        panel=DATA,
+        show_default=False,
+    ),
+    reference=option(
+        "A model that stands beside: colours knows colour words alone; none.", metavar="MODEL", default="colours"
+    ),
+    tasks=option(
+        "Some tasks only: an ability (retrieval, composition, language, classification, robustness), a source "
+        "(scenes), scenes/typos; by commas, repeatable. Default: all.",
+        "--tasks",
+        metavar="NAMES",
+        show_default=False,
+    ),
+    scenes=option("How many generated pictures a task has; 0 for none.", min=0, default=200, panel=DATA),
+    at_hand=option("Known data sets under VISIR_DATA too.", "--at-hand/--no-at-hand", panel=DATA),
+    blind=option(
+        "A language model that chooses without looking, beside choices of known data sets and your own: a collection "
+        "of captions to learn from, or gpt2. Default: captions under VISIR_DATA.",
+        metavar="NAME",
+        show_default=False,
+        panel=DATA,
+    ),
+    also="batch_size workers",
+)
 @examples(
     "visir profile openai/clip-vit-base-patch32 --out clip.html",
     "visir profile runs/mine --data photos.csv --reference openai/clip-vit-base-patch32",
     "visir profile pixels --tasks classification,robustness",
 )
 def profile(
-    model: Annotated[
-        str,
-        typer.Argument(
-            metavar="MODEL",
-            help="A model: a hub name, a checkpoint folder, st:…, openclip:…, pixels (visir models).",
-            autocompletion=complete_model,
-            show_default=False,
-        ),
-    ],
-    data: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--data",
-            metavar="SOURCE",
-            help="A collection, a task, or a folder with a folder for each class: your own data. Repeatable.",
-            rich_help_panel=DATA,
-            show_default=False,
-        ),
-    ] = None,
-    reference: Annotated[
-        str,
-        typer.Option(help="A model that stands beside: colours knows colour words alone; none.", metavar="MODEL"),
-    ] = "colours",
-    tasks: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--tasks",
-            metavar="NAMES",
-            help="Some tasks only: an ability (retrieval, composition, language, classification, robustness), a source "
-            "(scenes), scenes/typos; by commas, repeatable. Default: all.",
-            show_default=False,
-        ),
-    ] = None,
-    scenes: Annotated[
-        int,
-        typer.Option(min=0, help="How many generated pictures a task has; 0 for none.", rich_help_panel=DATA),
-    ] = 200,
-    at_hand: Annotated[
-        bool,
-        typer.Option("--at-hand/--no-at-hand", help="Known data sets under VISIR_DATA too.", rich_help_panel=DATA),
-    ] = True,
-    blind: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="A language model that chooses without looking, beside choices of known data sets and your own: a "
-            "collection of captions to learn from, or gpt2. Default: captions under VISIR_DATA.",
-            show_default=False,
-            rich_help_panel=DATA,
-        ),
-    ] = None,
-    device: DeviceOption = None,
-    dtype: DtypeOption = "float32",
-    batch_size: BatchSizeOption = None,
-    workers: WorkersOption = None,
+    call: Call,
     out: Annotated[Path | None, out_option("a page, FILE.html")] = None,
     replace: ReplaceOption = False,
 ) -> None:
@@ -600,22 +566,8 @@ def profile(
     Strength is where a score stands between chance (0) and perfect (100 %). What the model cannot take is listed with
     the reason. Stopped, the same command goes on: vectors are kept.
     """
-    from visir.studies.profile.profile import profile as measured
-
     _check_out(out, replace)
-    result = measured(
-        model,
-        data,
-        reference=reference,
-        tasks=tasks,
-        scenes=scenes,
-        at_hand=at_hand,
-        blind=blind,
-        device=device,
-        dtype=dtype,
-        batch_size=batch_size,
-        workers=workers,
-    )
+    result = call()
     from visir.reports.profile import left_out_table, profile_table, write_profile
 
     if out is not None:
