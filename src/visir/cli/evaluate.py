@@ -10,25 +10,15 @@ import typer
 from visir.cli import output
 from visir.cli.options import (
     DATA,
-    BatchSizeOption,
-    CaptionsOption,
-    ComposeOption,
     DeviceOption,
     DtypeOption,
-    GalleryOption,
     ImagesOption,
     JudgementsOption,
-    MeasureOption,
     OptionalModelOption,
-    OptionalRecallOption,
     ReplaceOption,
-    SearchDeviceOption,
     ShortcutsOption,
-    SkipBrokenOption,
-    SplitOption,
     command_line,
     complete_model,
-    name_option,
     out_option,
     single_or_all,
 )
@@ -85,6 +75,44 @@ _BLIND = "blind"
 """The folder of the blind baseline inside that of the result."""
 
 
+@calls(
+    "visir.evaluation.evaluate:evaluate",
+    tasks=option("A task: t2i, i2t, … Repeatable. Default: all.", to="task"),
+    relevance="What counts as right: links (default), or a set of judgements by name.",
+    recall=option(
+        "What R@k and rsum mean: hit (default), recall (default of judgements alone), capped_recall.",
+        show_default=False,
+    ),
+    ties=option("Equal scores: id, pessimistic, optimistic, trec. Default: as the task says.", panel=PROTOCOL),
+    similarity=option(
+        "cosine (default) or dot; maxsim for late interaction; of a run made elsewhere: how it was scored, if it does "
+        "not say.",
+        panel=PROTOCOL,
+    ),
+    folds=option("How many folds: 5 gives COCO's 5-fold 1k.", min=1),
+    depth=option("How many answers per query are kept in the runs.", panel=PROTOCOL),
+    measures=option(to="measure"),
+    estimator=option(
+        "A model that estimates the gains of dcg_cm: 'self' is circular, and the card says so.",
+        metavar="MODEL",
+        panel=PROTOCOL,
+    ),
+    rerank=option(
+        "A model that scores pairs and re-ranks the best answers: a cross-encoder, BLIP, ALBEF, X-VLM.",
+        metavar="MODEL",
+        panel=SECOND,
+    ),
+    k_test=option("How many answers per query are re-ranked. Default: 128.", metavar="N", panel=SECOND),
+    tail=option("What is behind those that are re-ranked: dropped, kept.", panel=SECOND),
+    fusion=option(
+        "By which score they are re-ranked: matching, or its sum with the first stage's.",
+        "--rerank-score",
+        panel=SECOND,
+    ),
+    name="A name: what the system is called in tables.",
+    leave="source system images vectors qrels conditions device dtype",
+    also="batch_size",
+)
 @examples(
     "visir evaluate scenes:200 --model runs/first",
     "visir evaluate dataset_coco.json --images val2014/ --split test --model openai/clip-vit-base-patch32",
@@ -101,6 +129,7 @@ def evaluate(
             show_default=False,
         ),
     ],
+    call: Call,
     model: OptionalModelOption = None,
     embeddings: Annotated[
         list[str] | None,
@@ -120,38 +149,6 @@ def evaluate(
             "the task. Repeatable.",
         ),
     ] = None,
-    task: Annotated[
-        list[str] | None, typer.Option("--task", help="A task: t2i, i2t, … Repeatable. Default: all.")
-    ] = None,
-    images: ImagesOption = None,
-    judgements: JudgementsOption = None,
-    split: SplitOption = None,
-    relevance: Annotated[
-        str | None, typer.Option(help="What counts as right: links (default), or a set of judgements by name.")
-    ] = None,
-    captions: CaptionsOption = "all",
-    recall: OptionalRecallOption = None,
-    ties: Annotated[
-        str | None,
-        typer.Option(
-            help="Equal scores: id, pessimistic, optimistic, trec. Default: as the task says.", rich_help_panel=PROTOCOL
-        ),
-    ] = None,
-    similarity: Annotated[
-        str | None,
-        typer.Option(
-            help="cosine (default) or dot; maxsim for late interaction; of a run made elsewhere: how it was scored, "
-            "if it does not say.",
-            rich_help_panel=PROTOCOL,
-        ),
-    ] = None,
-    compose: ComposeOption = None,
-    gallery: GalleryOption = "split",
-    folds: Annotated[int, typer.Option(min=1, help="How many folds: 5 gives COCO's 5-fold 1k.")] = 1,
-    depth: Annotated[
-        int, typer.Option(help="How many answers per query are kept in the runs.", rich_help_panel=PROTOCOL)
-    ] = 100,
-    measure: MeasureOption = None,
     blind: Annotated[
         str | None,
         typer.Option(
@@ -169,46 +166,11 @@ def evaluate(
             show_default=False,
         ),
     ] = None,
-    estimator: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODEL",
-            help="A model that estimates the gains of dcg_cm: 'self' is circular, and the card says so.",
-            rich_help_panel=PROTOCOL,
-        ),
-    ] = None,
-    rerank: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODEL",
-            help="A model that scores pairs and re-ranks the best answers: a cross-encoder, BLIP, ALBEF, X-VLM.",
-            rich_help_panel=SECOND,
-        ),
-    ] = None,
-    k_test: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", help="How many answers per query are re-ranked. Default: 128.", rich_help_panel=SECOND
-        ),
-    ] = None,
-    tail: Annotated[
-        str, typer.Option(help="What is behind those that are re-ranked: dropped, kept.", rich_help_panel=SECOND)
-    ] = "dropped",
-    fusion: Annotated[
-        str,
-        typer.Option(
-            "--rerank-score",
-            help="By which score they are re-ranked: matching, or its sum with the first stage's.",
-            rich_help_panel=SECOND,
-        ),
-    ] = "matching",
-    name: Annotated[str | None, name_option("what the system is called in tables")] = None,
+    images: ImagesOption = None,
+    judgements: JudgementsOption = None,
     shortcuts: ShortcutsOption = None,
-    skip_broken: SkipBrokenOption = False,
     device: DeviceOption = None,
     dtype: DtypeOption = "float32",
-    search_device: SearchDeviceOption = None,
-    batch_size: BatchSizeOption = None,
     out: Annotated[Path | None, out_option("a folder for result.json, per-query values, runs and report")] = None,
     replace: ReplaceOption = False,
 ) -> None:
@@ -223,9 +185,10 @@ def evaluate(
     """
     from visir.evaluation.brittleness_runs import evaluate_log, is_log
     from visir.evaluation.brittleness_runs import read as read_log
-    from visir.evaluation.evaluate import evaluate as evaluate_source
     from visir.evaluation.results import RESULT
     from visir.storage import check_new_folder
+
+    given = call.given
 
     if out is not None:
         check_new_folder(out, RESULT, replace=replace)
@@ -234,7 +197,7 @@ def evaluate(
             raise ConfigurationError(
                 f"{collection} is a run already.", hint="leave out --model, --embeddings and --run"
             )
-        evaluated = evaluate_log(read_log(collection), recall=recall or "hit", ties=ties or "id")  # type: ignore[arg-type]
+        evaluated = evaluate_log(read_log(collection), recall=given["recall"] or "hit", ties=given["ties"] or "id")
         _show(evaluated, None, out, by=by)
         return
     if sum(map(bool, (model, embeddings, run))) != 1:
@@ -245,19 +208,7 @@ def evaluate(
     from visir.evaluation.sources import is_judgements
     from visir.records import Collection
 
-    protocol: dict[str, Any] = {
-        "split": split,
-        "relevance": relevance,
-        "captions": captions,
-        "recall": recall,
-        "ties": ties,
-        "gallery": gallery,
-        "folds": folds,
-        "similarity": similarity,
-        "compose": compose,
-        "measures": measure,
-        "search_device": search_device,
-    }
+    rerank, split, compose = given["rerank"], given["split"], given["compose"]
     if run and is_judgements(collection, beside=_task_and_file(run[0])[1]):
         if len(run) > 1 or judgements:
             raise ConfigurationError(
@@ -265,8 +216,12 @@ def evaluate(
                 hint="of several runs: visir compare FIRST SECOND --qrels FILE",
             )
         file = Path(_task_and_file(run[0])[1])
-        evaluated = evaluate_source(
-            collection, file, task, images=images, estimator=estimator, rerank=rerank, name=name, **protocol
+        evaluated = call(
+            only="tasks split relevance captions recall ties gallery folds similarity compose measures search_device "
+            "estimator rerank name",
+            source=collection,
+            system=file,
+            images=images,
         )
         _show(evaluated, None, out, by=by)
         return
@@ -279,43 +234,32 @@ def evaluate(
         if not isinstance(opened, Collection):
             raise ConfigurationError("shortcuts go with images and captions only.", hint="leave --shortcuts out")
         opened = inject(opened, shortcuts)
-    options: dict[str, Any] = {"batch_size": batch_size} if model and batch_size else {}
     if model and model.startswith("blind:"):
         system: Any = model
     else:
-        system = _system(model, embeddings, run, opened, split, gallery, captions, device, dtype)
+        system = _system(model, embeddings, run, opened, split, given["gallery"], given["captions"], device, dtype)
     called = None  # vectors made elsewhere: their file, and who re-ranks what they find
     if embeddings:
         called = Path(embeddings[0].partition("?")[0]).stem + (f" + {rerank}" if rerank else "")
-    evaluated = evaluate_source(
-        opened,
-        system,
-        task,
-        depth=depth,
+    estimator = given["estimator"]
+    evaluated = call(
+        source=opened,
+        system=system,
         estimator="self" if estimator == "self" else _model(estimator, device, dtype),
         rerank=system if rerank is not None and rerank == model else _cross_encoder(rerank, device, dtype),
-        k_test=k_test,
-        tail=tail,  # type: ignore[arg-type]
-        fusion=fusion,  # type: ignore[arg-type]
-        name=name or called,
-        skip_broken=skip_broken,
-        **protocol,
-        **options,
+        name=given["name"] or called,
+        batch_size=given["batch_size"] if model else None,
     )
     baseline = None
     if blind is not None:
         from visir.evaluation.systems.blind import BlindSystem
 
-        baseline = evaluate_source(
-            opened,
-            BlindSystem(blind),
-            task,
-            split=split,
-            relevance=relevance,
+        baseline = call(
+            only="tasks split relevance depth measures",
+            source=opened,
+            system=BlindSystem(blind),
             recall=evaluated.protocol.recall,
             ties=evaluated.protocol.ties,
-            depth=depth,
-            measures=measure,
         )
     _show(evaluated, opened, out, _curve(model), by, baseline)
 

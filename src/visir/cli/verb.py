@@ -120,15 +120,13 @@ class Call:
     def __init__(self, target: str, given: dict[str, Any], unset: frozenset[str]) -> None:
         self.target, self.given, self._unset = target, given, unset
 
-    def __call__(self, **other: Any) -> Any:
-        """Call it; what is named here stands in the place of what was given."""
+    def __call__(self, only: str | None = None, **other: Any) -> Any:
+        """Call it with what was given, or with `only` some of it; what is named here stands in its place."""
         module, _, name = self.target.partition(":")
         function = getattr(__import__(module, globals(), None, (name,), 0), name)
         known = parameters_of(self.target)
-        values = {**self.given, **other}
-        for left_out in self._unset:
-            if values[left_out] is None:
-                del values[left_out]
+        values = {name: value for name, value in self.given.items() if only is None or name in only.split()} | other
+        values = {name: value for name, value in values.items() if value is not None or name not in self._unset}
         first = []
         for item, about in known.items():
             if not about.is_positional or item not in values:
