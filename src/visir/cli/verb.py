@@ -168,16 +168,14 @@ def calls(
         )
     assert not differ, f"{target} has no {', '.join(differ)}"
     unset = frozenset(also.split())
-    several = {
-        shown for shown, name in python_names.items() if name in known and "Sequence" not in known[name].annotation
-    }
+    anything = {shown for shown, name in python_names.items() if name in known and known[name].annotation == "Any"}
 
     def verb_of(function: Callable[..., None]) -> Callable[..., None]:
         own = inspect.signature(function, eval_str=True).parameters
 
         def run(**options: Any) -> None:
             given = {
-                python_names[name]: single_or_all(value) if name in several and isinstance(value, list) else value
+                python_names[name]: single_or_all(value) if name in anything and isinstance(value, list) else value
                 for name, value in options.items()
                 if name in made
             }
