@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from visir.cli import verb
-from visir.cli.verb import Call, calls, option, parameters_of
+from visir.cli import verbs
+from visir.cli.verbs import Call, calls, option, parameters_of
 from visir.cli.verbs import verb as as_verb
 
 _MODULE = '''"""A module."""
@@ -31,7 +31,7 @@ def measure(source: Any, k: int = 10, *, names: Sequence[str] | None = None, exa
 @pytest.fixture
 def target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     (tmp_path / "measured_here.py").write_text(_MODULE.replace("Any", "object").replace("Sequence", "list"))
-    monkeypatch.setattr(verb, "_ROOT", tmp_path)
+    monkeypatch.setattr(verbs, "_ROOT", tmp_path)
     parameters_of.cache_clear()
     return "visir.measured_here:measure"
 
@@ -75,5 +75,5 @@ def test_only_what_is_asked_for_is_passed_on(monkeypatch: pytest.MonkeyPatch) ->
     noted: list[object] = []
     monkeypatch.setattr("visir.evaluation.truncation_cost.truncation", lambda *a, **b: noted.append((a, b)))
     Call(target, given, frozenset({"batch_size"}))(split="test")
-    Call(target, given, frozenset({"batch_size"}))(only="source", model="c")
+    Call(target, given, frozenset({"batch_size"}))("source", model="c")
     assert noted == [(("a", "b"), {"split": "test"}), (("a", "c"), {})]

@@ -25,8 +25,7 @@ from visir.cli.options import (
     name_option,
     out_option,
 )
-from visir.cli.verb import Call, argument, calls, option
-from visir.cli.verbs import examples, group
+from visir.cli.verbs import Call, argument, calls, examples, group, option
 from visir.display import counted
 
 if TYPE_CHECKING:

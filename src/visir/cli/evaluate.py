@@ -22,8 +22,7 @@ from visir.cli.options import (
     out_option,
     single_or_all,
 )
-from visir.cli.verb import Call, argument, calls, option
-from visir.cli.verbs import examples
+from visir.cli.verbs import Call, argument, calls, examples, option
 from visir.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -217,7 +216,7 @@ def evaluate(
             )
         file = Path(_task_and_file(run[0])[1])
         evaluated = call(
-            only="tasks split relevance captions recall ties gallery folds similarity compose measures search_device "
+            "tasks split relevance captions recall ties gallery folds similarity compose measures search_device "
             "estimator rerank name",
             source=collection,
             system=file,
@@ -255,7 +254,7 @@ def evaluate(
         from visir.evaluation.systems.blind import BlindSystem
 
         baseline = call(
-            only="tasks split relevance depth measures",
+            "tasks split relevance depth measures",
             source=opened,
             system=BlindSystem(blind),
             recall=evaluated.protocol.recall,

@@ -446,7 +446,7 @@ SHARED: dict[str, Any] = {
     "threads": ThreadsOption,
     "workers": WorkersOption,
 }
-"""Options by the name of their parameter, for verbs that are made of a function (`visir.cli.verb`)."""
+"""Options by the name of their parameter, for verbs that are made of a function (`visir.cli.verbs`)."""
 
 
 def name_value_pairs(

@@ -29,8 +29,7 @@ from visir.cli.options import (
     single_or_all,
 )
 from visir.cli.train import BatchOption, DataOption, EpochsOption, SplitByOption, print_recipes
-from visir.cli.verb import Call, calls, option
-from visir.cli.verbs import examples, group
+from visir.cli.verbs import Call, calls, examples, group, option
 from visir.display import counted
 
 if TYPE_CHECKING:

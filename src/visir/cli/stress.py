@@ -24,8 +24,7 @@ from visir.cli.options import (
     pictures_option,
     single_or_all,
 )
-from visir.cli.verb import Call, argument, calls, option
-from visir.cli.verbs import examples
+from visir.cli.verbs import Call, argument, calls, examples, option
 
 if TYPE_CHECKING:
     from visir.evaluation.granularity import GranularityStudy

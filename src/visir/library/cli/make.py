@@ -20,8 +20,7 @@ from visir.cli.options import (
     name_value_pairs,
     out_option,
 )
-from visir.cli.verb import Call, argument, calls, option
-from visir.cli.verbs import examples, streams
+from visir.cli.verbs import Call, argument, calls, examples, option, streams
 from visir.collections.budget import LIMIT_VARIABLE
 from visir.display import counted, named
 

@@ -18,8 +18,8 @@ from visir.cli.options import (
     out_option,
     single_or_all,
 )
-from visir.cli.verb import Call, argument, calls
-from visir.cli.verb import option as words
+from visir.cli.verbs import Call, argument, calls
+from visir.cli.verbs import option as words
 
 if TYPE_CHECKING:
     from visir.products.clicks import ClickJudgements

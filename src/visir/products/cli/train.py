@@ -25,9 +25,8 @@ from visir.cli.options import (
     single_or_all,
 )
 from visir.cli.train import EpochsOption
-from visir.cli.verb import Call, argument, calls
-from visir.cli.verb import option as words
-from visir.cli.verbs import heading
+from visir.cli.verbs import Call, argument, calls, heading
+from visir.cli.verbs import option as words
 from visir.products.cli.evaluate import SOURCE, opened
 
 if TYPE_CHECKING:

@@ -33,8 +33,7 @@ from visir.cli.options import (
     name_value_pairs,
     out_option,
 )
-from visir.cli.verb import Call, argument, calls, option
-from visir.cli.verbs import examples, streams
+from visir.cli.verbs import Call, argument, calls, examples, option, streams
 
 # The options that say how a log's columns become events, shared by `make`, `score` and `serve`.
 

@@ -13,8 +13,7 @@ from visir.cli.options import (
     ReplaceOption,
     out_option,
 )
-from visir.cli.verb import Call, Option, argument, calls, option
-from visir.cli.verbs import examples
+from visir.cli.verbs import Call, Option, argument, calls, examples, option
 from visir.sessions.cli.serve import MappingOption, PresetOption
 
 if TYPE_CHECKING:
