@@ -76,7 +76,9 @@ class Recorder(str):
         self._note(f"{self._name}.{name}", {"=": value})
 
     def _note(self, name: str, given: dict[str, Any]) -> None:
-        frame = sys._getframe(2)
+        frame: Any = sys._getframe(2)
+        while frame.f_code.co_filename.endswith("visir/cli/verbs.py"):  # the line of the verb is what counts
+            frame = frame.f_back
         self._calls.append((name, given, (frame.f_code.co_filename, frame.f_lineno)))
 
     def __call__(self, /, *values: Any, **named: Any) -> Any:  # noqa: D102

@@ -14,7 +14,7 @@ from visir.errors import VisirError
 from visir.sessions.examples import SETTINGS, Sample, draw
 from visir.sessions.prediction.live import LiveScorer, Score
 from visir.sessions.prediction.models import MODELS
-from visir.sessions.prediction.purchase_model import PurchaseModel, load_model, save_model
+from visir.sessions.prediction.purchase_model import PurchaseModel, load_model
 from visir.sessions.prediction.stream_events import examples_of
 from visir.sessions.prediction.training import base_rates, rate_at, train
 
@@ -37,7 +37,7 @@ def model(log_folder: Path) -> PurchaseModel:
 
 @pytest.fixture(scope="module")
 def saved(model: PurchaseModel, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save_model(model, tmp_path_factory.mktemp("model") / "lr")
+    return model.save(tmp_path_factory.mktemp("model") / "lr")
 
 
 def test_a_stream_has_the_features_and_answers_of_the_batch(
@@ -79,7 +79,7 @@ def test_a_stream_has_the_features_and_answers_of_the_batch(
 @pytest.mark.parametrize("name", MODELS)
 def test_a_saved_model_answers_as_the_one_that_was_trained(name: str, log_folder: Path, tmp_path: Path) -> None:
     trained = train(log_folder, name, protocol="thesis", settings=["identified"], min_pages=8, seed=3)
-    loaded = load_model(save_model(trained, tmp_path / name))
+    loaded = load_model(trained.save(tmp_path / name))
     examples = draw(log_folder, SAMPLES[1])
     for step in (0, 4):
         before = trained.parts["identified"].probability(examples, step)
@@ -91,7 +91,7 @@ def test_a_saved_model_answers_as_the_one_that_was_trained(name: str, log_folder
 
 def test_the_anonymous_baseline_knows_the_share_alone_at_step_0(log_folder: Path, tmp_path: Path) -> None:
     trained = train(log_folder, "rf", protocol="thesis", settings=["anonymous"], min_pages=8, features="baseline")
-    loaded = load_model(save_model(trained, tmp_path / "m"))
+    loaded = load_model(trained.save(tmp_path / "m"))
     examples = draw(log_folder, SAMPLES[0])
     rates = base_rates(log_folder)
     expected = rate_at(rates, SETTINGS, 0)  # the anonymous model is the only one: it scores every session

@@ -16,20 +16,16 @@ from visir.cli.options import (
     DeviceOption,
     DtypeOption,
     FoldsOption,
-    ImagesOption,
     ModelOption,
     ReplaceOption,
     SeedOption,
     ShortcutsOption,
-    SkipBrokenOption,
     SplitOption,
-    WorkersOption,
     command_line,
     name_option,
     out_option,
-    single_or_all,
 )
-from visir.cli.verbs import examples, group
+from visir.cli.verbs import Call, argument, calls, examples, group, option
 from visir.display import counted
 
 if TYPE_CHECKING:
@@ -42,66 +38,40 @@ if TYPE_CHECKING:
 _CLASSIFICATION_PAGE, _ROWS = "classification.html", 20
 
 
+@calls(
+    "visir.evaluation.classification.classify:classify",
+    source=argument(
+        "PICTURES",
+        "A folder with a folder for each class, a table with a column of classes, torchvision:NAME?root=FOLDER, IDX "
+        "files, hf:NAME; or photos to label.",
+    ),
+    classes=option("Class names: 'cat,dog', a file, clip/food101. Default: those of the data.", metavar="NAMES"),
+    templates=option(
+        "'a photo of a {}.', a file, clip/imagenet. Repeatable. Default: CLIP's for the data set.",
+        "--template",
+        "-t",
+        kind=list[str],
+        show_default=False,
+    ),
+    shots=option("Training pictures of each class: 16; 1,2,4,8,16; all; 0 for none.", kind=str),
+    draws=option(min=1),
+    methods=option("zero-shot, linear-probe, tip-adapter, tip-adapter-f. Repeatable.", "--method", show_default=False),
+    tuning="What strength, α and β are chosen on: auto, validation, cross-validation, fixed, clip.",
+    truth=option(
+        "Where the class of a picture stands: a column, folder, caption; none labels all. Default: finds out.",
+        panel=DATA,
+    ),
+    split=option("The split: test. Default: test, else val, else everything.", panel=DATA),
+    train=option(panel=DATA),
+    also="skip_broken batch_size workers",
+)
 @examples(
     "visir classify data/ --model openai/clip-vit-base-patch32",
     "visir classify 'torchvision:Food101?root=data' --model openai/clip-vit-base-patch32 --shots 1,2,4,8,16 --out food",
     "visir classify photos/ --classes 'cat,dog,other' --model openai/clip-vit-base-patch32 --out labels.csv",
 )
 def classify(
-    source: Annotated[
-        str,
-        typer.Argument(
-            metavar="PICTURES",
-            help="A folder with a folder for each class, a table with a column of classes, "
-            "torchvision:NAME?root=FOLDER, IDX files, hf:NAME; or photos to label.",
-            show_default=False,
-        ),
-    ],
-    model: ModelOption,
-    classes: Annotated[
-        str | None,
-        typer.Option(help="Class names: 'cat,dog', a file, clip/food101. Default: those of the data.", metavar="NAMES"),
-    ] = None,
-    templates: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--template",
-            "-t",
-            help="'a photo of a {}.', a file, clip/imagenet. Repeatable. Default: CLIP's for the data set.",
-            show_default=False,
-        ),
-    ] = None,
-    shots: Annotated[str, typer.Option(help="Training pictures of each class: 16; 1,2,4,8,16; all; 0 for none.")] = "0",
-    draws: Annotated[int, typer.Option(min=1, help="How often shots are drawn.")] = 5,
-    methods: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--method", help="zero-shot, linear-probe, tip-adapter, tip-adapter-f. Repeatable.", show_default=False
-        ),
-    ] = None,
-    tuning: Annotated[
-        str,
-        typer.Option(help="What strength, α and β are chosen on: auto, validation, cross-validation, fixed, clip."),
-    ] = "auto",
-    truth: Annotated[
-        str | None,
-        typer.Option(
-            help="Where the class of a picture stands: a column, folder, caption; none labels all. Default: finds out.",
-            rich_help_panel=DATA,
-        ),
-    ] = None,
-    split: Annotated[
-        str | None,
-        typer.Option(help="The split: test. Default: test, else val, else everything.", rich_help_panel=DATA),
-    ] = None,
-    train: Annotated[str, typer.Option(help="The split that shots are drawn from.", rich_help_panel=DATA)] = "train",
-    images: ImagesOption = None,
-    skip_broken: SkipBrokenOption = False,
-    seed: SeedOption = 0,
-    device: DeviceOption = None,
-    dtype: DtypeOption = "float32",
-    batch_size: BatchSizeOption = None,
-    workers: WorkersOption = None,
+    call: Call,
     out: Annotated[Path | None, out_option("a folder for the report; for labels a new CSV file")] = None,
     replace: ReplaceOption = False,
 ) -> None:
@@ -112,30 +82,10 @@ def classify(
 
     Photos whose classes are not known are labelled with --classes: the best classes of each, as CSV.
     """
-    from visir.evaluation.classification.classify import classify as measured
     from visir.evaluation.classification.labelling import PictureLabels
 
     _check_out(out, replace)
-    result = measured(
-        source,
-        model,
-        classes=classes,
-        templates=single_or_all(templates),
-        shots=shots,
-        draws=draws,
-        methods=methods,
-        tuning=tuning,  # type: ignore[arg-type]  # checked by the call
-        truth=truth,
-        split=split,
-        train=train,
-        seed=seed,
-        images=single_or_all(images),
-        device=device,
-        dtype=dtype,
-        skip_broken=skip_broken,
-        batch_size=batch_size,
-        workers=workers,
-    )
+    result = call()
     if isinstance(result, PictureLabels):
         _show_labels(result, out, replace)
     else:

@@ -10,30 +10,19 @@ import typer
 from visir.cli import output
 from visir.cli.options import (
     DATA,
-    BatchSizeOption,
-    CaptionsOption,
-    ComposeOption,
     DeviceOption,
     DtypeOption,
-    GalleryOption,
     ImagesOption,
     JudgementsOption,
-    MeasureOption,
     OptionalModelOption,
-    OptionalRecallOption,
     ReplaceOption,
-    SearchDeviceOption,
     ShortcutsOption,
-    SkipBrokenOption,
-    SplitOption,
-    WorkersOption,
     command_line,
     complete_model,
-    name_option,
     out_option,
     single_or_all,
 )
-from visir.cli.verbs import examples
+from visir.cli.verbs import Call, argument, calls, examples, option
 from visir.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -85,6 +74,44 @@ _BLIND = "blind"
 """The folder of the blind baseline inside that of the result."""
 
 
+@calls(
+    "visir.evaluation.evaluate:evaluate",
+    tasks=option("A task: t2i, i2t, … Repeatable. Default: all.", to="task"),
+    relevance="What counts as right: links (default), or a set of judgements by name.",
+    recall=option(
+        "What R@k and rsum mean: hit (default), recall (default of judgements alone), capped_recall.",
+        show_default=False,
+    ),
+    ties=option("Equal scores: id, pessimistic, optimistic, trec. Default: as the task says.", panel=PROTOCOL),
+    similarity=option(
+        "cosine (default) or dot; maxsim for late interaction; of a run made elsewhere: how it was scored, if it does "
+        "not say.",
+        panel=PROTOCOL,
+    ),
+    folds=option("How many folds: 5 gives COCO's 5-fold 1k.", min=1),
+    depth=option("How many answers per query are kept in the runs.", panel=PROTOCOL),
+    measures=option(to="measure"),
+    estimator=option(
+        "A model that estimates the gains of dcg_cm: 'self' is circular, and the card says so.",
+        metavar="MODEL",
+        panel=PROTOCOL,
+    ),
+    rerank=option(
+        "A model that scores pairs and re-ranks the best answers: a cross-encoder, BLIP, ALBEF, X-VLM.",
+        metavar="MODEL",
+        panel=SECOND,
+    ),
+    k_test=option("How many answers per query are re-ranked. Default: 128.", metavar="N", panel=SECOND),
+    tail=option("What is behind those that are re-ranked: dropped, kept.", panel=SECOND),
+    fusion=option(
+        "By which score they are re-ranked: matching, or its sum with the first stage's.",
+        "--rerank-score",
+        panel=SECOND,
+    ),
+    name="A name: what the system is called in tables.",
+    leave="source system images vectors qrels conditions device dtype",
+    also="batch_size",
+)
 @examples(
     "visir evaluate scenes:200 --model runs/first",
     "visir evaluate dataset_coco.json --images val2014/ --split test --model openai/clip-vit-base-patch32",
@@ -101,6 +128,7 @@ def evaluate(
             show_default=False,
         ),
     ],
+    call: Call,
     model: OptionalModelOption = None,
     embeddings: Annotated[
         list[str] | None,
@@ -120,38 +148,6 @@ def evaluate(
             "the task. Repeatable.",
         ),
     ] = None,
-    task: Annotated[
-        list[str] | None, typer.Option("--task", help="A task: t2i, i2t, … Repeatable. Default: all.")
-    ] = None,
-    images: ImagesOption = None,
-    judgements: JudgementsOption = None,
-    split: SplitOption = None,
-    relevance: Annotated[
-        str | None, typer.Option(help="What counts as right: links (default), or a set of judgements by name.")
-    ] = None,
-    captions: CaptionsOption = "all",
-    recall: OptionalRecallOption = None,
-    ties: Annotated[
-        str | None,
-        typer.Option(
-            help="Equal scores: id, pessimistic, optimistic, trec. Default: as the task says.", rich_help_panel=PROTOCOL
-        ),
-    ] = None,
-    similarity: Annotated[
-        str | None,
-        typer.Option(
-            help="cosine (default) or dot; maxsim for late interaction; of a run made elsewhere: how it was scored, "
-            "if it does not say.",
-            rich_help_panel=PROTOCOL,
-        ),
-    ] = None,
-    compose: ComposeOption = None,
-    gallery: GalleryOption = "split",
-    folds: Annotated[int, typer.Option(min=1, help="How many folds: 5 gives COCO's 5-fold 1k.")] = 1,
-    depth: Annotated[
-        int, typer.Option(help="How many answers per query are kept in the runs.", rich_help_panel=PROTOCOL)
-    ] = 100,
-    measure: MeasureOption = None,
     blind: Annotated[
         str | None,
         typer.Option(
@@ -169,46 +165,11 @@ def evaluate(
             show_default=False,
         ),
     ] = None,
-    estimator: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODEL",
-            help="A model that estimates the gains of dcg_cm: 'self' is circular, and the card says so.",
-            rich_help_panel=PROTOCOL,
-        ),
-    ] = None,
-    rerank: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODEL",
-            help="A model that scores pairs and re-ranks the best answers: a cross-encoder, BLIP, ALBEF, X-VLM.",
-            rich_help_panel=SECOND,
-        ),
-    ] = None,
-    k_test: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", help="How many answers per query are re-ranked. Default: 128.", rich_help_panel=SECOND
-        ),
-    ] = None,
-    tail: Annotated[
-        str, typer.Option(help="What is behind those that are re-ranked: dropped, kept.", rich_help_panel=SECOND)
-    ] = "dropped",
-    fusion: Annotated[
-        str,
-        typer.Option(
-            "--rerank-score",
-            help="By which score they are re-ranked: matching, or its sum with the first stage's.",
-            rich_help_panel=SECOND,
-        ),
-    ] = "matching",
-    name: Annotated[str | None, name_option("what the system is called in tables")] = None,
+    images: ImagesOption = None,
+    judgements: JudgementsOption = None,
     shortcuts: ShortcutsOption = None,
-    skip_broken: SkipBrokenOption = False,
     device: DeviceOption = None,
     dtype: DtypeOption = "float32",
-    search_device: SearchDeviceOption = None,
-    batch_size: BatchSizeOption = None,
     out: Annotated[Path | None, out_option("a folder for result.json, per-query values, runs and report")] = None,
     replace: ReplaceOption = False,
 ) -> None:
@@ -223,9 +184,10 @@ def evaluate(
     """
     from visir.evaluation.brittleness_runs import evaluate_log, is_log
     from visir.evaluation.brittleness_runs import read as read_log
-    from visir.evaluation.evaluate import evaluate as evaluate_source
     from visir.evaluation.results import RESULT
     from visir.storage import check_new_folder
+
+    given = call.given
 
     if out is not None:
         check_new_folder(out, RESULT, replace=replace)
@@ -234,7 +196,7 @@ def evaluate(
             raise ConfigurationError(
                 f"{collection} is a run already.", hint="leave out --model, --embeddings and --run"
             )
-        evaluated = evaluate_log(read_log(collection), recall=recall or "hit", ties=ties or "id")  # type: ignore[arg-type]
+        evaluated = evaluate_log(read_log(collection), recall=given["recall"] or "hit", ties=given["ties"] or "id")
         _show(evaluated, None, out, by=by)
         return
     if sum(map(bool, (model, embeddings, run))) != 1:
@@ -245,19 +207,7 @@ def evaluate(
     from visir.evaluation.sources import is_judgements
     from visir.records import Collection
 
-    protocol: dict[str, Any] = {
-        "split": split,
-        "relevance": relevance,
-        "captions": captions,
-        "recall": recall,
-        "ties": ties,
-        "gallery": gallery,
-        "folds": folds,
-        "similarity": similarity,
-        "compose": compose,
-        "measures": measure,
-        "search_device": search_device,
-    }
+    rerank, split, compose = given["rerank"], given["split"], given["compose"]
     if run and is_judgements(collection, beside=_task_and_file(run[0])[1]):
         if len(run) > 1 or judgements:
             raise ConfigurationError(
@@ -265,8 +215,12 @@ def evaluate(
                 hint="of several runs: visir compare FIRST SECOND --qrels FILE",
             )
         file = Path(_task_and_file(run[0])[1])
-        evaluated = evaluate_source(
-            collection, file, task, images=images, estimator=estimator, rerank=rerank, name=name, **protocol
+        evaluated = call(
+            "tasks split relevance captions recall ties gallery folds similarity compose measures search_device "
+            "estimator rerank name",
+            source=collection,
+            system=file,
+            images=images,
         )
         _show(evaluated, None, out, by=by)
         return
@@ -279,43 +233,32 @@ def evaluate(
         if not isinstance(opened, Collection):
             raise ConfigurationError("shortcuts go with images and captions only.", hint="leave --shortcuts out")
         opened = inject(opened, shortcuts)
-    options: dict[str, Any] = {"batch_size": batch_size} if model and batch_size else {}
     if model and model.startswith("blind:"):
         system: Any = model
     else:
-        system = _system(model, embeddings, run, opened, split, gallery, captions, device, dtype)
+        system = _system(model, embeddings, run, opened, split, given["gallery"], given["captions"], device, dtype)
     called = None  # vectors made elsewhere: their file, and who re-ranks what they find
     if embeddings:
         called = Path(embeddings[0].partition("?")[0]).stem + (f" + {rerank}" if rerank else "")
-    evaluated = evaluate_source(
-        opened,
-        system,
-        task,
-        depth=depth,
+    estimator = given["estimator"]
+    evaluated = call(
+        source=opened,
+        system=system,
         estimator="self" if estimator == "self" else _model(estimator, device, dtype),
         rerank=system if rerank is not None and rerank == model else _cross_encoder(rerank, device, dtype),
-        k_test=k_test,
-        tail=tail,  # type: ignore[arg-type]
-        fusion=fusion,  # type: ignore[arg-type]
-        name=name or called,
-        skip_broken=skip_broken,
-        **protocol,
-        **options,
+        name=given["name"] or called,
+        batch_size=given["batch_size"] if model else None,
     )
     baseline = None
     if blind is not None:
         from visir.evaluation.systems.blind import BlindSystem
 
-        baseline = evaluate_source(
-            opened,
-            BlindSystem(blind),
-            task,
-            split=split,
-            relevance=relevance,
+        baseline = call(
+            "tasks split relevance depth measures",
+            source=opened,
+            system=BlindSystem(blind),
             recall=evaluated.protocol.recall,
             ties=evaluated.protocol.ties,
-            depth=depth,
-            measures=measure,
         )
     _show(evaluated, opened, out, _curve(model), by, baseline)
 
@@ -466,27 +409,25 @@ def _show(
 # `visir submit`: answers to a test split whose judgements are not published, as the benchmark takes them.
 
 
+@calls(
+    "visir.evaluation.submit:submit",
+    source=argument("BENCHMARK", "The folder of CIRCO or CIRR, or FORMAT:PATH.", to="benchmark"),
+    split="The split: test. Its judgements are not published.",
+    leave="system out name replace",
+    also="batch_size",
+)
 @examples(
     "visir submit CIRCO/ --model openai/clip-vit-base-patch32 --compose 'sum(0.5)' --out submission.json",
     "visir submit cirr/ --model runs/combiner --out submission.json",
 )
 def submit(
-    benchmark: Annotated[
-        str,
-        typer.Argument(metavar="BENCHMARK", help="The folder of CIRCO or CIRR, or FORMAT:PATH.", show_default=False),
-    ],
+    call: Call,
     out: Annotated[Path, out_option("the file; CIRR's two files end in -recall and -recall_subset")],
     model: OptionalModelOption = None,
     run: Annotated[
         list[str] | None,
         typer.Option("--run", metavar="TASK=FILE", help="A run made elsewhere: it2i=FILE. Repeatable."),
     ] = None,
-    split: Annotated[str, typer.Option(help="The split: test. Its judgements are not published.")] = "test",
-    images: ImagesOption = None,
-    compose: ComposeOption = None,
-    device: DeviceOption = None,
-    dtype: DtypeOption = "float32",
-    batch_size: BatchSizeOption = None,
     replace: ReplaceOption = False,
 ) -> None:
     """Write the answers that a benchmark's server takes.
@@ -494,8 +435,6 @@ def submit(
     Answer the queries of a split whose judgements the makers of a benchmark keep. Nothing is measured here: the file is
     handed in on their page.
     """
-    from visir.evaluation.submit import submit as write
-
     if (model is None) == (not run):
         raise ConfigurationError("name a model or runs.", hint="--model NAME, or --run it2i=FILE")
     system: Any = model
@@ -504,19 +443,7 @@ def submit(
         if not all(equals for _, equals, _ in pairs):
             raise ConfigurationError("of which task is a run?", hint="--run it2i=FILE")
         system = {task: path for task, _, path in pairs}
-    options: dict[str, Any] = {"batch_size": batch_size} if batch_size else {}
-    submission = write(
-        benchmark,
-        system,
-        out,
-        split=split,
-        images=single_or_all(images),
-        compose=compose,
-        replace=replace,
-        device=device,
-        dtype=dtype,
-        **options,
-    )
+    submission = call(system=system, out=out, replace=replace)
     for note in submission.notes:
         output.line(note)
     output.facts(files=[str(file.absolute()) for file in submission.files], where=submission.where)
@@ -528,67 +455,49 @@ def submit(
 # `visir profile`: what a model can do, on one page.
 
 
+@calls(
+    "visir.studies.profile.profile:profile",
+    model=argument(
+        "MODEL",
+        "A model: a hub name, a checkpoint folder, st:…, openclip:…, pixels (visir models).",
+        autocompletion=complete_model,
+    ),
+    data=option(
+        "A collection, a task, or a folder with a folder for each class: your own data. Repeatable.",
+        "--data",
+        kind=list[str],
+        metavar="SOURCE",
+        panel=DATA,
+        show_default=False,
+    ),
+    reference=option(
+        "A model that stands beside: colours knows colour words alone; none.", metavar="MODEL", default="colours"
+    ),
+    tasks=option(
+        "Some tasks only: an ability (retrieval, composition, language, classification, robustness), a source "
+        "(scenes), scenes/typos; by commas, repeatable. Default: all.",
+        "--tasks",
+        metavar="NAMES",
+        show_default=False,
+    ),
+    scenes=option("How many generated pictures a task has; 0 for none.", min=0, default=200, panel=DATA),
+    at_hand=option("Known data sets under VISIR_DATA too.", "--at-hand/--no-at-hand", panel=DATA),
+    blind=option(
+        "A language model that chooses without looking, beside choices of known data sets and your own: a collection "
+        "of captions to learn from, or gpt2. Default: captions under VISIR_DATA.",
+        metavar="NAME",
+        show_default=False,
+        panel=DATA,
+    ),
+    also="batch_size workers",
+)
 @examples(
     "visir profile openai/clip-vit-base-patch32 --out clip.html",
     "visir profile runs/mine --data photos.csv --reference openai/clip-vit-base-patch32",
     "visir profile pixels --tasks classification,robustness",
 )
 def profile(
-    model: Annotated[
-        str,
-        typer.Argument(
-            metavar="MODEL",
-            help="A model: a hub name, a checkpoint folder, st:…, openclip:…, pixels (visir models).",
-            autocompletion=complete_model,
-            show_default=False,
-        ),
-    ],
-    data: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--data",
-            metavar="SOURCE",
-            help="A collection, a task, or a folder with a folder for each class: your own data. Repeatable.",
-            rich_help_panel=DATA,
-            show_default=False,
-        ),
-    ] = None,
-    reference: Annotated[
-        str,
-        typer.Option(help="A model that stands beside: colours knows colour words alone; none.", metavar="MODEL"),
-    ] = "colours",
-    tasks: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--tasks",
-            metavar="NAMES",
-            help="Some tasks only: an ability (retrieval, composition, language, classification, robustness), a source "
-            "(scenes), scenes/typos; by commas, repeatable. Default: all.",
-            show_default=False,
-        ),
-    ] = None,
-    scenes: Annotated[
-        int,
-        typer.Option(min=0, help="How many generated pictures a task has; 0 for none.", rich_help_panel=DATA),
-    ] = 200,
-    at_hand: Annotated[
-        bool,
-        typer.Option("--at-hand/--no-at-hand", help="Known data sets under VISIR_DATA too.", rich_help_panel=DATA),
-    ] = True,
-    blind: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="A language model that chooses without looking, beside choices of known data sets and your own: a "
-            "collection of captions to learn from, or gpt2. Default: captions under VISIR_DATA.",
-            show_default=False,
-            rich_help_panel=DATA,
-        ),
-    ] = None,
-    device: DeviceOption = None,
-    dtype: DtypeOption = "float32",
-    batch_size: BatchSizeOption = None,
-    workers: WorkersOption = None,
+    call: Call,
     out: Annotated[Path | None, out_option("a page, FILE.html")] = None,
     replace: ReplaceOption = False,
 ) -> None:
@@ -600,22 +509,8 @@ def profile(
     Strength is where a score stands between chance (0) and perfect (100 %). What the model cannot take is listed with
     the reason. Stopped, the same command goes on: vectors are kept.
     """
-    from visir.studies.profile.profile import profile as measured
-
     _check_out(out, replace)
-    result = measured(
-        model,
-        data,
-        reference=reference,
-        tasks=tasks,
-        scenes=scenes,
-        at_hand=at_hand,
-        blind=blind,
-        device=device,
-        dtype=dtype,
-        batch_size=batch_size,
-        workers=workers,
-    )
+    result = call()
     from visir.reports.profile import left_out_table, profile_table, write_profile
 
     if out is not None:

@@ -420,6 +420,35 @@ def pictures_option() -> Any:
 NewFolder = Annotated[Path, out_option("a new folder", show_default=False)]
 
 
+SHARED: dict[str, Any] = {
+    "batch_size": BatchSizeOption,
+    "captions": CaptionsOption,
+    "collection": SourceArgument,
+    "compose": ComposeOption,
+    "correction": CorrectionOption,
+    "device": DeviceOption,
+    "dtype": DtypeOption,
+    "folds": FoldsOption,
+    "gallery": GalleryOption,
+    "images": ImagesOption,
+    "jobs": JobsOption,
+    "k": CountOption,
+    "measure": MeasureOption,
+    "memory": MemoryOption,
+    "model": ModelOption,
+    "recall": RecallOption,
+    "replace": ReplaceOption,
+    "search_device": SearchDeviceOption,
+    "seed": SeedOption,
+    "severity": SeverityOption,
+    "skip_broken": SkipBrokenOption,
+    "split": SplitOption,
+    "threads": ThreadsOption,
+    "workers": WorkersOption,
+}
+"""Options by the name of their parameter, for verbs that are made of a function (`visir.cli.verbs`)."""
+
+
 def name_value_pairs(
     assignments: list[str] | None, option: str = "--set", hint: str = "visir index kinds lists them"
 ) -> dict[str, Any]:

@@ -10,15 +10,12 @@ import typer
 
 from visir.cli import output
 from visir.cli.options import (
-    BatchSizeOption,
     DeviceOption,
     DryRunOption,
-    DtypeOption,
     ExamplesOption,
     ImagesOption,
     JobsOption,
     ListOption,
-    MeasureOption,
     ModelOption,
     NewFolder,
     OptionalModelOption,
@@ -27,13 +24,12 @@ from visir.cli.options import (
     ResumeOption,
     SetOption,
     ShortcutsSpec,
-    SourceArgument,
     SplitOption,
     out_option,
     single_or_all,
 )
 from visir.cli.train import BatchOption, DataOption, EpochsOption, SplitByOption, print_recipes
-from visir.cli.verbs import examples, group
+from visir.cli.verbs import Call, calls, examples, group, option
 from visir.display import counted
 
 if TYPE_CHECKING:
@@ -292,43 +288,28 @@ def merge(
 # `visir truncation`: what it costs that a model does not read the end of long captions.
 
 
+@calls(
+    "visir.evaluation.truncation_cost:truncation",
+    source=option(to="collection"),
+    measures=option(to="measure"),
+    evaluate=option(
+        "Count tokens and words; encode and search nothing.", "--count-only", to="count_only", default=False
+    ),
+    also="batch_size",
+)
 @examples(
     "visir truncation docci/ --model openai/clip-vit-base-patch32 --split test",
     "visir truncation captions.csv --model all-MiniLM-L6-v2 --count-only",
 )
-def truncation(
-    collection: SourceArgument,
-    model: ModelOption,
-    split: SplitOption = None,
-    images: ImagesOption = None,
-    measure: MeasureOption = None,
-    count_only: Annotated[
-        bool, typer.Option("--count-only", help="Count tokens and words; encode and search nothing.")
-    ] = False,
-    device: DeviceOption = None,
-    dtype: DtypeOption = "float32",
-    batch_size: BatchSizeOption = None,
-) -> None:
+def truncation(call: Call) -> None:
     """Say what truncation costs.
 
     Say how many captions are longer than the model reads, what share of their words is lost, and how often cut and
     whole captions find their image, with intervals, and by length.
     """
-    from visir.evaluation.truncation_cost import truncation as measured
     from visir.reports.by_label import truncation_tables
 
-    options: dict[str, Any] = {"batch_size": batch_size} if batch_size else {}
-    outcome = measured(
-        collection,
-        model,
-        split=split,
-        measures=measure,
-        evaluate=not count_only,
-        images=single_or_all(images),
-        device=device,
-        dtype=dtype,
-        **options,
-    )
+    outcome = call(evaluate=not call.given["evaluate"])
     tables = truncation_tables(outcome)
     parts = {"by_truncation": outcome.by_truncation, "by_length": outcome.by_length, "differences": outcome.differences}
     rows = {name: part.to_arrow().to_pylist() for name, part in parts.items() if part is not None}

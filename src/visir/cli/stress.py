@@ -10,16 +10,11 @@ import typer
 
 from visir.cli import output
 from visir.cli.options import (
-    BatchSizeOption,
-    CaptionsOption,
-    CorrectionOption,
     DeviceOption,
     DtypeOption,
-    GalleryOption,
     ImagesOption,
     ListOption,
     ModelsOption,
-    RecallOption,
     ReplaceOption,
     SeedOption,
     SeverityOption,
@@ -29,7 +24,7 @@ from visir.cli.options import (
     pictures_option,
     single_or_all,
 )
-from visir.cli.verbs import examples
+from visir.cli.verbs import Call, argument, calls, examples, option
 
 if TYPE_CHECKING:
     from visir.evaluation.granularity import GranularityStudy
@@ -145,32 +140,23 @@ def _list() -> None:
 _JSON, _GRANULARITY_PAGE = "granularity.json", "granularity.html"
 
 
+@calls(
+    "visir.evaluation.granularity:granularity",
+    source=argument("COLLECTION", "A file or folder in any known format, FORMAT:PATH.", to="collection"),
+    against=option("Other captions of the same images; differences are COLLECTION minus these.", metavar="OTHER"),
+    profiles=option(
+        "Rules: paper (nearest to Table 1), strict (what the names say), per-noun; both: the first two.",
+        to="profile",
+        kind=str,
+        default="both",
+    ),
+)
 @examples(
     "visir granularity captions.csv",
     "visir granularity long.csv --against short.csv --out report",
 )
 def granularity(
-    collection: Annotated[
-        str,
-        typer.Argument(
-            metavar="COLLECTION", help="A file or folder in any known format, FORMAT:PATH.", show_default=False
-        ),
-    ],
-    against: Annotated[
-        str | None,
-        typer.Option(
-            help="Other captions of the same images; differences are COLLECTION minus these.", metavar="OTHER"
-        ),
-    ] = None,
-    profile: Annotated[
-        str,
-        typer.Option(
-            help="Rules: paper (nearest to Table 1), strict (what the names say), per-noun; both: the first two."
-        ),
-    ] = "both",
-    split: SplitOption = None,
-    captions: CaptionsOption = "all",
-    correction: CorrectionOption = "holm",
+    call: Call,
     out: Annotated[Path | None, out_option("a folder for JSON, CSV, the values of every caption, and a page")] = None,
     replace: ReplaceOption = False,
 ) -> None:
@@ -183,10 +169,10 @@ def granularity(
     from visir.collections import open_collection
     from visir.errors import ConfigurationError, VisirError, nearest
     from visir.evaluation.granularity import BOTH
-    from visir.evaluation.granularity import granularity as study
     from visir.robustness.granularity import PROFILES
     from visir.storage.claims import check_local
 
+    profile = call.given["profiles"]
     if out is not None:
         check_local(out)
     if out is not None and (out / _JSON).is_file() and not replace:
@@ -195,14 +181,8 @@ def granularity(
         raise ConfigurationError(
             f"unknown profile {profile!r}", hint=nearest(profile, (*PROFILES, "both")), code="unknown-profile"
         )
-    opened = [open_collection(path) for path in (collection, against) if path is not None]
-    outcome = study(
-        *opened,
-        profiles=BOTH if profile == "both" else (profile,),  # type: ignore[arg-type]
-        split=split,
-        captions=captions,
-        correction=correction,  # type: ignore[arg-type]
-    )
+    sides = {name: open_collection(call.given[name]) for name in ("source", "against") if call.given[name] is not None}
+    outcome = call(profiles=BOTH if profile == "both" else (profile,), **sides)
     _show_granularity(outcome, out)
 
 
@@ -228,6 +208,18 @@ FAILED = 1
 """The exit status when a perturbation leaves less than `--fail-under`; 2 is for faults that the user can mend."""
 
 
+@calls(
+    "visir.evaluation.stress.stress:stress",
+    perturbations=option(
+        "Of captions, by commas: nearby_char,synonym_noun; or none. Default: those that damage captions.", kind=str
+    ),
+    corruptions=option("Of pictures, by commas: gaussian_blur,jpeg; or all. Default: none.", "--corruptions", kind=str),
+    picture_severity=option("How badly pictures are spoilt, 1 to 5.", min=1, max=5),
+    profile="Rules: sound, or paper, which does what the brittleness paper's released code did.",
+    estimator="A model that estimates the gains of dcg_cm: what wrong answers are worth.",
+    leave="source model images ties relevance test name device dtype",
+    also="batch_size",
+)
 @examples(
     "visir stress scenes:100 --model runs/first",
     "visir stress captions.csv --model runs/mine --fail-under 90",
@@ -241,6 +233,7 @@ def stress(
             show_default=False,
         ),
     ],
+    call: Call,
     model: ModelsOption = None,
     runs: Annotated[
         Path | None,
@@ -252,26 +245,7 @@ def stress(
         str | None,
         typer.Option(help="Instead of a model: a command that searches: 'mysearch {queries} {run}'. Needs --out."),
     ] = None,
-    perturbations: Annotated[
-        str | None,
-        typer.Option(
-            help="Of captions, by commas: nearby_char,synonym_noun; or none. Default: those that damage captions."
-        ),
-    ] = None,
-    corruptions: Annotated[
-        str | None,
-        typer.Option("--corruptions", help="Of pictures, by commas: gaussian_blur,jpeg; or all. Default: none."),
-    ] = None,
-    severity: SeverityOption = 1,
-    picture_severity: Annotated[int, typer.Option(min=1, max=5, help="How badly pictures are spoilt, 1 to 5.")] = 3,
-    profile: Annotated[
-        str, typer.Option(help="Rules: sound, or paper, which does what the brittleness paper's released code did.")
-    ] = "sound",
-    seed: SeedOption = 0,
-    split: SplitOption = None,
     images: ImagesOption = None,
-    gallery: GalleryOption = "split",
-    recall: RecallOption = "hit",
     by: Annotated[
         list[str] | None,
         typer.Option(
@@ -280,9 +254,6 @@ def stress(
             "Repeatable.",
             show_default=False,
         ),
-    ] = None,
-    estimator: Annotated[
-        str | None, typer.Option(help="A model that estimates the gains of dcg_cm: what wrong answers are worth.")
     ] = None,
     fail_under: Annotated[
         float | None,
@@ -293,7 +264,6 @@ def stress(
     ] = None,
     device: DeviceOption = None,
     dtype: DtypeOption = "float32",
-    batch_size: BatchSizeOption = None,
     out: Annotated[Path | None, out_option("a folder for the page, stress.json, stress.csv, per-query values")] = None,
     replace: ReplaceOption = False,
 ) -> None:
@@ -327,13 +297,17 @@ def stress(
 
     from visir.collections import open_collection
     from visir.encoders import load
-    from visir.evaluation.stress.stress import stress as study_of
     from visir.evaluation.stress.stress import with_correction
     from visir.evaluation.systems.encoder import CommandSystem
     from visir.evaluation.systems.runs import RunFolder
 
-    judge = None if estimator is None else load(estimator, device=device, dtype=dtype)
-    options: dict[str, Any] = {"batch_size": batch_size} if model and batch_size else {}
+    given = call.given
+    named = {
+        "perturbations": _listed(given["perturbations"], None),
+        "corruptions": _listed(given["corruptions"], None if runs is not None else []),
+        "estimator": given["estimator"] and load(given["estimator"], device=device, dtype=dtype),
+        "batch_size": given["batch_size"] if model else None,
+    }
     studies: list[Stress] = []
     parts: list[Collection] = []
     where = single_or_all(images)
@@ -349,24 +323,8 @@ def stress(
                 system = CommandSystem(command, out / "command")
             else:
                 system = load(name, device=device, dtype=dtype)
-            studies.append(
-                study_of(
-                    opened,
-                    system,
-                    split=split,
-                    perturbations=_listed(perturbations, None),
-                    corruptions=_listed(corruptions, None if runs is not None else []),
-                    severity=severity,
-                    picture_severity=picture_severity,
-                    seed=seed,
-                    profile=profile,  # type: ignore[arg-type]
-                    recall=recall,  # type: ignore[arg-type]
-                    gallery=gallery,  # type: ignore[arg-type]
-                    estimator=judge,
-                    **options,
-                )
-            )
-            parts.append(opened if gallery == "collection" else opened.split(split))
+            studies.append(call(source=opened, model=system, **named))
+            parts.append(opened if given["gallery"] == "collection" else opened.split(given["split"]))
     studies = with_correction(_told_apart(studies))
     _show(studies, parts, out, fail_under, by or [])
     if fail_under is not None:

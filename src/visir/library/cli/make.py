@@ -15,16 +15,12 @@ from visir.cli import output
 from visir.cli.index import place_in_words
 from visir.cli.options import (
     DeviceOption,
-    ImagesOption,
-    IndexSetOption,
-    KindsOption,
-    OptionalModelOption,
-    SplitOption,
-    name_option,
+    complete_index_kind,
+    complete_model,
     name_value_pairs,
     out_option,
 )
-from visir.cli.verbs import examples, streams
+from visir.cli.verbs import Call, argument, calls, examples, option, streams
 from visir.collections.budget import LIMIT_VARIABLE
 from visir.display import counted, named
 
@@ -33,25 +29,34 @@ if TYPE_CHECKING:
     from visir.library.layout import IndexPlace
 
 LibraryFolder = Annotated[Path, typer.Argument(metavar="LIBRARY", help="The library's folder.", show_default=False)]
-NameOption = Annotated[str | None, name_option("what the library is called. Default: the folder's name")]
-VerifyOption = Annotated[
-    bool, typer.Option("--verify", help="Read every file, also those whose size and time are as they were.")
-]
-LanguageOption = Annotated[
-    str | None,
-    typer.Option(
-        help="How words are compared: plural (English plurals; the default), none, german, french, … Of products.",
+_UPDATE: Any = {
+    "kind": option(
+        "The kind of index (visir index kinds). Default: exact, and inverted for weighted words.",
+        "--kind",
+        kind=list[str],
+        autocompletion=complete_index_kind,
+    ),
+    "settings": option(
+        "Change one setting: --set ef-search=64. Repeatable.",
+        "--set",
+        to="setting",
+        kind=list[str],
+        metavar="NAME=VALUE",
+    ),
+    "name": option("A name: what the library is called. Default: the folder's name.", "--name"),
+    "verify": option("Read every file, also those whose size and time are as they were.", "--verify"),
+    "language": option(
+        "How words are compared: plural (English plurals; the default), none, german, french, … Of products.",
         show_default=False,
     ),
-]
-SynonymsOption = Annotated[
-    Path | None,
-    typer.Option(
+    "synonyms": option(
+        "A file of synonyms: lines a, b, c and a => b; the library copies it. Of products.",
+        kind=Path,
         metavar="FILE",
-        help="A file of synonyms: lines a, b, c and a => b; the library copies it. Of products.",
         show_default=False,
     ),
-]
+}
+"""What `make` and `update` ask for in the same words."""
 SettleOption = Annotated[float, typer.Option(min=0.05, help="Seconds of quiet before a watch updates.")]
 
 
@@ -204,33 +209,31 @@ def info(library: LibraryFolder) -> None:
         output.rich_table(table)
 
 
+@calls(
+    "visir.library.updating:update",
+    source=argument("PLACE", "A folder of photos, or a collection in any known format.", to="place", kind=str),
+    model=option(
+        "A model: a hub name, a checkpoint folder, st:…, openclip:…, pixels (visir models).",
+        "--model",
+        "-m",
+        kind=str,
+        autocompletion=complete_model,
+        show_default=False,
+    ),
+    head=option("A sparse head over the model (visir sparsify): search by weighted words too.", to="sparse", kind=str),
+    images=option(default=None),
+    leave="folder loaded callback",
+    **_UPDATE,
+)
 @examples(
     "visir library make ~/Photos --model openai/clip-vit-base-patch32",
     "visir library make ~/Photos --model runs/mine --out photos.visir --watch",
 )
 def make(
-    place: Annotated[
-        str,
-        typer.Argument(
-            metavar="PLACE", help="A folder of photos, or a collection in any known format.", show_default=False
-        ),
-    ],
-    model: OptionalModelOption = None,
+    call: Call,
     out: Annotated[Path | None, out_option("the library's folder. Default: PLACE's name + .visir, here")] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Then go on: update whenever something changes.")] = False,
-    sparse: Annotated[
-        str | None, typer.Option(help="A sparse head over the model (visir sparsify): search by weighted words too.")
-    ] = None,
-    kind: KindsOption = None,
-    setting: IndexSetOption = None,
-    name: NameOption = None,
-    split: SplitOption = None,
-    images: ImagesOption = None,
-    verify: VerifyOption = False,
-    language: LanguageOption = None,
-    synonyms: SynonymsOption = None,
     settle: SettleOption = 2.0,
-    device: DeviceOption = None,
 ) -> None:
     """Make a folder of photos searchable.
 
@@ -242,6 +245,9 @@ def make(
     from visir.library.models import default_model
     from visir.library.watch import require_watching
 
+    given = dict(call.given)
+    place = given.pop("source")
+    given |= {"settings": name_value_pairs(given["settings"]), "images": given["images"] or ()}
     if watch:
         require_watching()
     if is_library(place) and out is None:
@@ -249,61 +255,39 @@ def make(
             f"{place} is a library already.", hint=f"visir library update {shlex.quote(str(place))}"
         )
     folder = out or default_folder(place)
-    if model is None and not is_library(folder):
-        default = default_model(place, images or (), split)
-        model = default.name
-        typer.echo(f"model {model}: {default.reason} (--model takes another)", err=True)
+    if given["model"] is None and not is_library(folder):
+        default = default_model(place, given["images"], given["split"])
+        given["model"] = default.name
+        typer.echo(f"model {default.name}: {default.reason} (--model takes another)", err=True)
     loaded: dict[str, Any] = {}
-    update_once(
-        folder,
-        place,
-        model=model,
-        head=sparse,
-        kind=kind,
-        settings=name_value_pairs(setting),
-        name=name,
-        split=split,
-        images=images or (),
-        verify=verify,
-        language=language,
-        synonyms=synonyms,
-        device=device,
-        loaded=loaded,
-    )
+    update_once(folder, place, **given, loaded=loaded)
     if watch:
-        watch_on(folder, settle, device=device, loaded=loaded)
+        watch_on(folder, settle, device=given["device"], loaded=loaded)
 
 
 # `visir library update` and `watch`: a library follows its photos.
 
 
+@calls(
+    "visir.library.updating:update",
+    model=option(
+        "A model: another, or a first one (everything is encoded anew), or the new place of its own.",
+        "--model",
+        "-m",
+        kind=str,
+    ),
+    head=option(
+        "A sparse head over the model: another, or a first one, or the new place of the library's own.",
+        to="sparse",
+        kind=str,
+    ),
+    leave="source folder split images loaded callback",
+    **_UPDATE,
+)
 @examples(
     "visir library update photos.visir",
 )
-def update(
-    library: LibraryFolder,
-    verify: VerifyOption = False,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model",
-            "-m",
-            help="A model: another, or a first one (everything is encoded anew), or the new place of its own.",
-        ),
-    ] = None,
-    sparse: Annotated[
-        str | None,
-        typer.Option(
-            help="A sparse head over the model: another, or a first one, or the new place of the library's own."
-        ),
-    ] = None,
-    kind: KindsOption = None,
-    setting: IndexSetOption = None,
-    name: NameOption = None,
-    language: LanguageOption = None,
-    synonyms: SynonymsOption = None,
-    device: DeviceOption = None,
-) -> None:
+def update(library: LibraryFolder, call: Call) -> None:
     """Bring a library up to date with its photos.
 
     Bring a library up to date with its photos: new, changed, moved and deleted files.
@@ -315,21 +299,7 @@ def update(
     from visir.library.layout import check_first_update_done
 
     check_first_update_done(library)
-    settings = name_value_pairs(setting)
-    models = {"model": model, "head": sparse}
-    update_once(
-        library,
-        None,
-        **models,
-        kind=kind,
-        settings=settings,
-        name=name,
-        verify=verify,
-        language=language,
-        synonyms=synonyms,
-        device=device,
-        loaded={},
-    )
+    update_once(library, None, **{**call.given, "settings": name_value_pairs(call.given["settings"])}, loaded={})
 
 
 @streams

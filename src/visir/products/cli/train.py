@@ -5,14 +5,12 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from visir.cli import output
 from visir.cli.options import (
-    CountOption,
-    DeviceOption,
     DryRunOption,
     FoldsOption,
     FormatOption,
@@ -27,13 +25,13 @@ from visir.cli.options import (
     single_or_all,
 )
 from visir.cli.train import EpochsOption
-from visir.cli.verbs import heading
-from visir.products.cli.evaluate import Source, opened
+from visir.cli.verbs import Call, argument, calls, heading
+from visir.cli.verbs import option as words
+from visir.products.cli.evaluate import SOURCE, opened
 
 if TYPE_CHECKING:
     from visir.products.model import CategoriesRecipe
     from visir.products.text_search import ProductAnswer
-    from visir.retrieval.fusion import Fusion
 
 
 _DEFAULT = "clip-ita"
@@ -143,42 +141,44 @@ def _print_plan(recipe: CategoriesRecipe, products: int, out: Path) -> None:
 # `visir products infer`: categories for products that have none.
 
 
+@calls(
+    "visir.products.inference:infer_categories",
+    catalogue=SOURCE,
+    system=words(
+        "A model: words (of titles and attributes), text:NAME, clip:NAME, or a trained model's folder.",
+        "--model",
+        "-m",
+        to="model",
+        default="words",
+    ),
+    above=words(
+        "Answer only with this confidence or more, by the most specific category that reaches it: 0.9.",
+        show_default=False,
+    ),
+    count=words("How many answers.", "-k", min=1),
+    leave="products seed store",
+)
 def infer(
-    catalogue: Source,
-    model: Annotated[
-        str,
-        typer.Option(
-            "--model",
-            "-m",
-            help="A model: words (of titles and attributes), text:NAME, clip:NAME, or a trained model's folder.",
-        ),
-    ] = "words",
-    above: Annotated[
-        float | None,
-        typer.Option(
-            help="Answer only with this confidence or more, by the most specific category that reaches it: 0.9.",
-            show_default=False,
-        ),
-    ] = None,
-    count: CountOption = 3,
+    call: Call,
     out: Annotated[Path | None, out_option("a new table with all answers: .csv, .tsv, .jsonl or .parquet")] = None,
     format: FormatOption = None,
     images: ImagesOption = None,
     option: FormatOptionsOption = None,
-    device: DeviceOption = None,
 ) -> None:
     """Infer the categories of products that have none, with a confidence that held-out products calibrate.
 
     The table that is read is not changed. Each product is compared with the products that have a category.
     """
-    from visir.products.inference import infer_categories, write_inferred
+    from visir.products.inference import write_inferred
     from visir.products.opening import check_new_table, open_uncategorised
     from visir.products.reports.inferred_view import shortened
 
     if out is not None:
         check_new_table(out)
-    products, _ = open_uncategorised(catalogue, format=format, images=single_or_all(images), **options_of(option))
-    inferred = infer_categories(products, model, above=above, count=count, device=device)
+    products, _ = open_uncategorised(
+        call.given["catalogue"], format=format, images=single_or_all(images), **options_of(option)
+    )
+    inferred = call(catalogue=products)
     if out is not None:
         write_inferred(out, inferred)
     output.table(shortened(inferred))
@@ -191,20 +191,32 @@ def infer(
 _TEXT = "Words and fusion"
 
 
+@calls(
+    "visir.products.text_search:search",
+    catalogue=SOURCE,
+    query=argument("TEXT", "The name of a category, or any words."),
+    system=words(
+        "A model: bm25f (words in titles, categories and attributes; the default), a trained model's folder, bm25, "
+        "bm25:plain, text:NAME, clip:NAME. Repeatable: the answers are fused.",
+        "--model",
+        "-m",
+        to="model",
+        kind=list[str],
+        default=None,
+        show_default=False,
+    ),
+    fusion=words("How several systems are joined: rrf or weighted.", panel=_TEXT),
+    weights=words(
+        "The weight of each model in the fusion, in their order.",
+        "--model-weight",
+        to="weight",
+        kind=list[float],
+        panel=_TEXT,
+    ),
+    leave="text store",
+)
 def search(
-    catalogue: Source,
-    query: Annotated[str, typer.Argument(metavar="TEXT", help="The name of a category, or any words.")],
-    model: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--model",
-            "-m",
-            help="A model: bm25f (words in titles, categories and attributes; the default), a trained model's folder, "
-            "bm25, bm25:plain, text:NAME, clip:NAME. Repeatable: the answers are fused.",
-            show_default=False,
-        ),
-    ] = None,
-    k: CountOption = 10,
+    call: Call,
     language: Annotated[
         str, typer.Option(help="How words are compared: plural, none, english, german, …", rich_help_panel=_TEXT)
     ] = "plural",
@@ -216,20 +228,10 @@ def search(
         str | None,
         typer.Option(help="A text encoder, for words that no product has: st:…", rich_help_panel=_TEXT),
     ] = None,
-    fusion: Annotated[
-        str, typer.Option(help="How several systems are joined: rrf or weighted.", rich_help_panel=_TEXT)
-    ] = "rrf",
-    weight: Annotated[
-        list[float] | None,
-        typer.Option(
-            "--model-weight", help="The weight of each model in the fusion, in their order.", rich_help_panel=_TEXT
-        ),
-    ] = None,
     html: Annotated[Path | None, typer.Option(help="Write the answer as a page of pictures.")] = None,
     format: FormatOption = None,
     images: ImagesOption = None,
     option: FormatOptionsOption = None,
-    device: DeviceOption = None,
 ) -> None:
     """Find products by any words: ranked, with scores and the categories they belong to.
 
@@ -237,18 +239,11 @@ def search(
     to it are marked.
     """
     from visir.products.text_search import TextOptions
-    from visir.products.text_search import search as run
 
-    products = opened(catalogue, format, images, option)
-    answer = run(
-        products,
-        query,
-        model or "bm25f",
-        k,
+    answer = call(
+        catalogue=opened(call.given["catalogue"], format, images, option),
+        system=call.given["system"] or "bm25f",
         text=TextOptions(language, spelling, synonyms, near_words),
-        fusion=cast("Fusion", fusion),
-        weights=weight,
-        device=device,
     )
     if html is not None:
         from visir.products.reports.search import write_search_page

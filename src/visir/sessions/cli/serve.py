@@ -28,13 +28,12 @@ from visir.cli.options import (
     PortOption,
     RateOption,
     ReplaceOption,
-    SeedOption,
     TimeoutOption,
     TokensOption,
     name_value_pairs,
     out_option,
 )
-from visir.cli.verbs import examples, streams
+from visir.cli.verbs import Call, argument, calls, examples, option, streams
 
 # The options that say how a log's columns become events, shared by `make`, `score` and `serve`.
 
@@ -290,43 +289,35 @@ class _Lines:
 _PAGE, _JSON = "report.html", "ab-test.json"
 
 
+@calls(
+    "visir.sessions.online.ab_test:ab_test",
+    log=argument("DECISIONS", "A log of decisions: JSON lines.", to="decisions", kind=Path),
+    control="The variant that others are compared with. Default: the first by name.",
+    shares=option(
+        "Planned share of a variant, once for each.", to="share", kind=list[str], default=None, metavar="NAME=SHARE"
+    ),
+    error=option(default=0.05),
+    planned=option("Visitors at which intervals are narrowest. Fix it before the test.", default=10_000, min=1),
+    most=option("Larger amounts of a visitor count as this. Fix it before the test.", metavar="AMOUNT"),
+)
 @examples(
     "visir sessions ab-test decisions.jsonl --control rules --out read-out",
 )
-def ab_test(
-    decisions: Annotated[
-        Path, typer.Argument(metavar="DECISIONS", help="A log of decisions: JSON lines.", show_default=False)
-    ],
-    out: NewFolder,
-    control: Annotated[
-        str | None, typer.Option(help="The variant that others are compared with. Default: the first by name.")
-    ] = None,
-    share: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=SHARE", help="Planned share of a variant, once for each.")
-    ] = None,
-    error: Annotated[float, typer.Option(help="How often the test may be wrong, whenever it is looked at.")] = 0.05,
-    planned: Annotated[
-        int, typer.Option(min=1, help="Visitors at which intervals are narrowest. Fix it before the test.")
-    ] = 10_000,
-    most: Annotated[
-        float | None,
-        typer.Option(metavar="AMOUNT", help="Larger amounts of a visitor count as this. Fix it before the test."),
-    ] = None,
-    replace: ReplaceOption = False,
-) -> None:
+def ab_test(call: Call, out: NewFolder, replace: ReplaceOption = False) -> None:
     """Read out an online test: which variant does better, with intervals that hold at any time.
 
     Writes a page and JSON. Look as often as you like.
     """
     import shlex
 
-    from visir.sessions.online.ab_test import ab_test as read_out
     from visir.sessions.reports.ab_test import sentences, variants_table, write_ab_test_report
     from visir.storage import FolderKind, new_folder
 
-    shares = {name: _share(name, value) for name, value in name_value_pairs(share, "--share").items()} or None
+    shares = {
+        name: _share(name, value) for name, value in name_value_pairs(call.given["shares"], "--share").items()
+    } or None
     with new_folder(out, FolderKind("ab-test", "a read-out of an online test"), replace=replace) as change:
-        test = read_out(decisions, control=control, shares=shares, error=error, planned=planned, most=most)
+        test = call(shares=shares)
         change.write_json(_JSON, test.to_dict())
         command = shlex.join(["visir", *sys.argv[1:]])
         beside = {_JSON: "everything on this page, with the interval at every look"}
@@ -363,30 +354,6 @@ def report(
     write_intent_report(out, summary, ["visir", *sys.argv[1:]], replace=replace)
     output.answer(summary.to_json())
     output.line(str(out))
-
-
-# The options that say which sessions are examples, shared by `predict` and `train`.
-
-SettingsOption = Annotated[
-    list[str] | None,
-    typer.Option("--setting", "-s", help="A setting: anonymous or identified. Repeatable. Default: both."),
-]
-MinPages = Annotated[int, typer.Option(help="Pages a session must have; steps end two before. The thesis: 12.")]
-CountedPages = Annotated[str, typer.Option("--counted-pages", help='Which pages count: "before order" or "all".')]
-SettingFrom = Annotated[
-    str,
-    typer.Option(
-        "--setting-from", help='What the setting follows from: the "start" of a session, or all of the "session".'
-    ),
-]
-DwellTimes = Annotated[
-    str,
-    typer.Option(
-        "--dwell-times",
-        help='Which dwell times are known at a step: of the "left pages", or of the "current page" too.',
-    ),
-]
-Seed = SeedOption
 
 
 # `visir sessions token`: who may post events and read scores.

@@ -9,26 +9,12 @@ import typer
 
 from visir.cli import output
 from visir.cli.options import (
-    FoldsOption,
-    JobsOption,
-    MemoryOption,
     NewFolder,
     ReplaceOption,
-    SeedOption,
-    ThreadsOption,
     out_option,
 )
-from visir.cli.verbs import examples
-from visir.sessions.cli.serve import (
-    CountedPages,
-    DwellTimes,
-    MappingOption,
-    MinPages,
-    PresetOption,
-    Seed,
-    SettingFrom,
-    SettingsOption,
-)
+from visir.cli.verbs import Call, Option, argument, calls, examples, option
+from visir.sessions.cli.serve import MappingOption, PresetOption
 
 if TYPE_CHECKING:
     from visir.sessions import LogCounts, LogMapping
@@ -37,52 +23,45 @@ if TYPE_CHECKING:
 # `visir sessions predict`: the prediction study of thesis section 6.5.
 
 
+@calls(
+    "visir.sessions.prediction.study:predict",
+    sessions=argument("SESSIONS", "A folder of sessions."),
+    settings=option("A setting: anonymous or identified. Repeatable. Default: both.", "--setting", "-s", default=None),
+    models=option(
+        "A classifier: rf, lr, knn, svm, mlp, gbdt. Repeatable. Default: all.",
+        "--classifier",
+        to="classifier",
+        default=None,
+    ),
+    schemes=option("grouped, temporal, ungrouped (repeatable). Default: all.", "--folds-by", default=None),
+    min_pages=option("Pages a session must have; steps end two before. The thesis: 12.", default=12),
+    counted_pages='Which pages count: "before order" or "all".',
+    setting_from='What the setting follows from: the "start" of a session, or all of the "session".',
+    dwell_times='Which dwell times are known at a step: of the "left pages", or of the "current page" too.',
+    leave="out n",
+)
 def predict(
-    sessions: Annotated[Path, typer.Argument(metavar="SESSIONS", help="A folder of sessions.", show_default=False)],
+    call: Call,
     out: Annotated[Path, out_option("the study's folder; an interrupted study goes on in it", show_default=False)],
-    settings: SettingsOption = None,
     anonymous: Annotated[int | None, typer.Option(min=1, help="So many anonymous sessions. The thesis: 22982.")] = None,
     identified: Annotated[
         int | None, typer.Option(min=1, help="So many identified sessions. The thesis: 6319.")
     ] = None,
-    classifier: Annotated[
-        list[str] | None,
-        typer.Option("--classifier", help="A classifier: rf, lr, knn, svm, mlp, gbdt. Repeatable. Default: all."),
-    ] = None,
-    folds: FoldsOption = 10,
-    schemes: Annotated[
-        list[str] | None, typer.Option("--folds-by", help="grouped, temporal, ungrouped (repeatable). Default: all.")
-    ] = None,
-    min_pages: MinPages = 12,
-    counted_pages: CountedPages = "before order",
-    setting_from: SettingFrom = "start",
-    dwell_times: DwellTimes = "left pages",
-    seed: Seed = 0,
-    jobs: JobsOption = None,
 ) -> None:
     """Compare models and feature sets at every step of a session; then look at it: visir sessions report."""
     from visir.sessions.examples import SETTINGS
     from visir.sessions.prediction.models import MODELS, SCHEMES
     from visir.sessions.prediction.purchase_model import PurchaseUse
-    from visir.sessions.prediction.study import predict as run
     from visir.sessions.reports.intent import f1_table
 
-    chosen = settings or SETTINGS
+    chosen = call.given["settings"] or SETTINGS
     sizes = {"anonymous": anonymous, "identified": identified}
-    summary = run(
-        sessions,
-        out,
-        settings=chosen,  # type: ignore[arg-type]  # checked by `Sample`
-        n={setting: size for setting, size in sizes.items() if size is not None},  # type: ignore[misc]
-        models=classifier or MODELS,
-        folds=folds,
-        schemes=schemes or SCHEMES,  # type: ignore[arg-type]  # checked by `StudyPlan`
-        min_pages=min_pages,
-        counted_pages=counted_pages,  # type: ignore[arg-type]  # checked by `Sample`
-        setting_from=setting_from,  # type: ignore[arg-type]  # likewise
-        dwell_times=dwell_times,  # type: ignore[arg-type]  # likewise
-        seed=seed,
-        jobs=jobs,
+    summary = call(
+        out=out,
+        settings=chosen,
+        n={setting: size for setting, size in sizes.items() if size is not None},
+        models=call.given["models"] or MODELS,
+        schemes=call.given["schemes"] or SCHEMES,
     )
     output.answer(summary.to_json())
     for setting in chosen:
@@ -95,54 +74,39 @@ def predict(
 THESIS = "Protocol of the thesis"
 
 
-def _of_thesis(name: str, about: str) -> typer.models.OptionInfo:
-    option: typer.models.OptionInfo = typer.Option(name, help=about, rich_help_panel=THESIS, show_default=False)
-    return option
+def _of_thesis(about: str) -> Option:
+    return option(about, panel=THESIS, show_default=False)
 
 
+@calls(
+    "visir.sessions.prediction.training:train",
+    sessions=argument("SESSIONS", "A folder of sessions."),
+    model=option(
+        "A classifier: blend (default), lr, gbdt, gru; of the thesis: rf, lr, knn, svm, mlp, gbdt.",
+        "--classifier",
+        to="classifier",
+    ),
+    protocol="live: all sessions at every step. thesis: long sessions, as the study.",
+    test_from=option("Test on sessions from this date or time on (ISO 8601).", metavar="DATE"),
+    test_share=option("Test on this share of sessions, the latest. Default: 0.3."),
+    refit=option("After the test, train again on all sessions.", "--refit"),
+    n=option("At most so many sessions. Default: all.", "--n", min=1, metavar="N"),
+    settings=option("A setting: anonymous or identified. Repeatable. Default: both.", "--setting", "-s"),
+    min_pages=_of_thesis("Pages a session must have. Default: 12."),
+    counted_pages=_of_thesis('Which pages count: "before order" (default) or "all".'),
+    setting_from=_of_thesis('What the setting follows from: "start" (default) or "session".'),
+    features=_of_thesis("The feature set: baseline or extended (default)."),
+)
 @examples(
     "visir sessions train sessions --out buyers",
     "visir sessions train sessions --out buyers --test-from 2025-03-04",
 )
 def train(
-    sessions: Annotated[Path, typer.Argument(metavar="SESSIONS", help="A folder of sessions.", show_default=False)],
+    call: Call,
     out: Annotated[Path, out_option("the folder of the model", show_default=False)],
-    classifier: Annotated[
-        str | None,
-        typer.Option(
-            "--classifier",
-            help="A classifier: blend (default), lr, gbdt, gru; of the thesis: rf, lr, knn, svm, mlp, gbdt.",
-        ),
-    ] = None,
-    protocol: Annotated[
-        str, typer.Option("--protocol", help="live: all sessions at every step. thesis: long sessions, as the study.")
-    ] = "live",
-    test_from: Annotated[
-        str | None,
-        typer.Option("--test-from", metavar="DATE", help="Test on sessions from this date or time on (ISO 8601)."),
-    ] = None,
-    test_share: Annotated[
-        float | None, typer.Option("--test-share", help="Test on this share of sessions, the latest. Default: 0.3.")
-    ] = None,
-    refit: Annotated[bool, typer.Option("--refit", help="After the test, train again on all sessions.")] = False,
     even_if_worse: Annotated[
         bool, typer.Option("--even-if-worse", help="Save a model too that loses to the base rate or to a plain LR.")
     ] = False,
-    n: Annotated[
-        int | None, typer.Option("--n", min=1, metavar="N", help="At most so many sessions. Default: all.")
-    ] = None,
-    settings: SettingsOption = None,
-    min_pages: Annotated[int | None, _of_thesis("--min-pages", "Pages a session must have. Default: 12.")] = None,
-    counted_pages: Annotated[
-        str | None, _of_thesis("--counted-pages", 'Which pages count: "before order" (default) or "all".')
-    ] = None,
-    setting_from: Annotated[
-        str | None, _of_thesis("--setting-from", 'What the setting follows from: "start" (default) or "session".')
-    ] = None,
-    features: Annotated[
-        str | None, _of_thesis("--features", "The feature set: baseline or extended (default).")
-    ] = None,
-    seed: Seed = 0,
     replace: ReplaceOption = False,
 ) -> None:
     """Train a model that scores sessions page by page, test it on later sessions, and save it.
@@ -150,26 +114,11 @@ def train(
     A model that loses to the base rate or to a plain logistic regression is not saved, unless you ask for it.
     """
     from visir.errors import VisirError
-    from visir.sessions.prediction.training import train as run
     from visir.sessions.reports.model_view import page_table, reliability_table
 
     if out.exists() and not replace:
         raise VisirError(f"{out} exists already.", hint="name a new folder, or replace it (--replace)")
-    trained = run(
-        sessions,
-        classifier,
-        protocol=protocol,  # type: ignore[arg-type]  # checked by `train`
-        test_from=test_from,
-        test_share=test_share,
-        refit=refit,
-        n=n,
-        seed=seed,
-        settings=settings,  # type: ignore[arg-type]  # checked by `Sample`
-        min_pages=min_pages,
-        counted_pages=counted_pages,  # type: ignore[arg-type]  # likewise
-        setting_from=setting_from,  # type: ignore[arg-type]  # likewise
-        features=features,  # type: ignore[arg-type]  # likewise
-    )
+    trained, protocol = call(), call.given["protocol"]
     if protocol == "live":
         output.table(page_table(trained))
         output.table(reliability_table(trained))
@@ -193,21 +142,13 @@ def train(
 _PAGE, _JSON, _TABLES = "report.html", "describe.json", "tables"
 
 
-def describe(
-    sessions: Annotated[
-        Path, typer.Argument(metavar="SESSIONS", help="A folder that visir sessions make made.", show_default=False)
-    ],
-    out: NewFolder,
-    zone: Annotated[
-        str | None, typer.Option(help="Time zone of hours, weekdays and days. Default: the one of the sessions.")
-    ] = None,
-    suppress: Annotated[
-        int, typer.Option(min=0, help="Hide cells of fewer sessions than this, and what would reveal them.")
-    ] = 0,
-    threads: ThreadsOption = None,
-    memory: MemoryOption = None,
-    replace: ReplaceOption = False,
-) -> None:
+@calls(
+    "visir.sessions.description.describe:describe",
+    folder=argument("SESSIONS", "A folder that visir sessions make made.", to="sessions"),
+    zone="Time zone of hours, weekdays and days. Default: the one of the sessions.",
+    suppress=option("Hide cells of fewer sessions than this, and what would reveal them.", min=0),
+)
+def describe(call: Call, out: NewFolder, replace: ReplaceOption = False) -> None:
     """Say what distinguishes sessions that buy: length, time, channel, device, switches, queries, with intervals.
 
     Writes one page, every table as Markdown, LaTeX and CSV, and everything as JSON.
@@ -215,7 +156,6 @@ def describe(
     import shlex
     import sys
 
-    from visir.sessions.description import describe as described
     from visir.sessions.reports.sessions import (
         findings,
         unavailable_table,
@@ -226,7 +166,7 @@ def describe(
     from visir.storage import FolderKind, new_folder
 
     with new_folder(out, FolderKind("description", "a description of sessions"), replace=replace) as change:
-        characterisation = described(sessions, zone=zone, suppress=suppress, threads=threads, memory=memory)
+        characterisation = call()
         beside = write_sessions_tables(change, _TABLES, characterisation)
         change.write_json(_JSON, characterisation.to_dict())
         beside[_JSON] = "everything on this page, with the ends of all intervals"
@@ -245,13 +185,16 @@ def describe(
 # `visir sessions generate`: a log whose causes are known.
 
 
+@calls(
+    "visir.sessions.simulator.generate:generate",
+    sessions=option("At least so many sessions, of about eight events each.", default=100_000),
+    dirt=option("Dirt of every kind, each as this share of the events.", kind=float, default=0.0, min=0, max=1),
+    planted=option("Write what nobody can see too: intents, chances.", "--planted"),
+    leave="out shop",
+)
 def generate(
     out: NewFolder,
-    sessions: Annotated[int, typer.Option(help="At least so many sessions, of about eight events each.")] = 100_000,
-    seed: SeedOption = 0,
-    dirt: Annotated[
-        float, typer.Option(min=0, max=1, help="Dirt of every kind, each as this share of the events.")
-    ] = 0.0,
+    call: Call,
     logs_in_at_checkout: Annotated[
         float,
         typer.Option(
@@ -261,22 +204,15 @@ def generate(
             help="The share of customers' sessions in which they log in at the checkout, or not at all.",
         ),
     ] = 0.0,
-    planted: Annotated[
-        bool, typer.Option("--planted", help="Write what nobody can see too: intents, chances.")
-    ] = False,
-    replace: ReplaceOption = False,
 ) -> None:
     """Make a shop's log whose causes are known, of any size: a larger log begins with the smaller one."""
-    from visir.sessions.simulator import Dirt, Shop, generate
+    from visir.sessions.simulator import Dirt, Shop
 
-    log = generate(
-        out,
-        sessions,
-        seed=seed,
+    dirt = call.given["dirt"]
+    log = call(
+        out=out,
         shop=Shop(logs_in_at_checkout=logs_in_at_checkout),
         dirt=Dirt.of_every_kind(dirt) if dirt else None,
-        planted=planted,
-        replace=replace,
     )
     output.facts(out=out.absolute(), **output.plain(log))
     output.line(
@@ -290,48 +226,26 @@ def generate(
 # `visir sessions make`: raw events in, sessions out, everything counted.
 
 
+@calls(
+    "visir.sessions.making:make",
+    log=argument("LOG...", "Files, folders or tar archives.", kind=list[Path]),
+    idle_minutes=option("More minutes than this without a request end a session.", to="idle", default=30.0),
+    zone="Time zone of hours, weekdays and days. Default: the mapping's.",
+    locations=option("Accept events of this location only; several times for several.", to="location", default=None),
+    buckets=option("Parts of the work. Default: by the log's rows.", min=1),
+    leave="out mapping",
+)
 @examples(
     "visir sessions make log/ --preset events --out sessions",
 )
-def make(
-    log: Annotated[
-        list[Path], typer.Argument(metavar="LOG...", help="Files, folders or tar archives.", show_default=False)
-    ],
-    out: NewFolder,
-    preset: PresetOption = None,
-    mapping: MappingOption = None,
-    idle: Annotated[float, typer.Option(help="More minutes than this without a request end a session.")] = 30.0,
-    zone: Annotated[
-        str | None,
-        typer.Option(help="Time zone of hours, weekdays and days. Default: the mapping's."),
-    ] = None,
-    location: Annotated[
-        list[str] | None, typer.Option(help="Accept events of this location only; several times for several.")
-    ] = None,
-    buckets: Annotated[int | None, typer.Option(min=1, help="Parts of the work. Default: by the log's rows.")] = None,
-    threads: ThreadsOption = None,
-    memory: MemoryOption = None,
-    replace: ReplaceOption = False,
-) -> None:
+def make(call: Call, out: NewFolder, preset: PresetOption = None, mapping: MappingOption = None) -> None:
     """Find the sessions of a raw log.
 
     Find the sessions of a raw log. Rejected rows are counted by reason and written beside them.
     """
     from visir.sessions import LogCounts
-    from visir.sessions import make as make_sessions
 
-    made = make_sessions(
-        log,
-        out,
-        mapping=_mapping(preset, mapping),
-        idle_minutes=idle,
-        zone=zone,
-        locations=location or (),
-        buckets=buckets,
-        threads=threads,
-        memory=memory,
-        replace=replace,
-    )
+    made = call(out=out, mapping=_mapping(preset, mapping), locations=call.given["locations"] or ())
     output.facts(out=out.absolute(), **made.counts)
     _show(LogCounts(**made.counts), out)
     for sentence in made.advice:

@@ -1,0 +1,79 @@
+"""A verb from a function: types, defaults and texts of its file, and only what was given is passed on."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from visir.cli import verbs
+from visir.cli.verbs import Call, calls, option, parameters_of
+from visir.cli.verbs import verb as as_verb
+
+_MODULE = '''"""A module."""
+
+
+def measure(source: Any, k: int = 10, *, names: Sequence[str] | None = None, exact: bool = False,
+            share: float | None = None, **more: Any) -> int:
+    """Measure.
+
+    Args:
+        source: What is measured. And more of it.
+        k: How many `answers`.
+        names: Some
+            of them.
+    """
+    return 1
+'''
+
+
+@pytest.fixture
+def target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    (tmp_path / "measured_here.py").write_text(_MODULE.replace("Any", "object").replace("Sequence", "list"))
+    monkeypatch.setattr(verbs, "_ROOT", tmp_path)
+    parameters_of.cache_clear()
+    return "visir.measured_here:measure"
+
+
+def test_the_file_says_what_a_parameter_is(target: str) -> None:
+    known = parameters_of(target)
+    assert [item.about for item in known.values()] == [
+        "What is measured.",
+        "How many answers.",
+        "Some of them.",
+        "",
+        "",
+    ]
+    assert known["source"].default is ... and known["k"].default == 10
+    assert known["k"].is_positional and not known["names"].is_positional
+    assert "measured_here" not in sys.modules
+
+
+def test_what_the_command_line_does_not_say_comes_from_the_function(target: str) -> None:
+    @calls(target, source=option(to="place"), exact=option("Exactly.", "--exact"), share="A share.", leave="k")
+    def measured(call: Call) -> None:
+        """Measure."""
+
+    import inspect
+
+    found = inspect.signature(as_verb(measured)).parameters
+    assert [*found] == ["place", "names", "exact", "share", "as_json", "quiet"]
+    types = {name: item.annotation.__origin__ for name, item in found.items()}
+    assert types["names"] == list[str] | None and types["exact"] is bool and types["share"] == float | None
+    assert found["names"].annotation.__metadata__[0].help == "Some of them."
+
+
+def test_a_word_for_no_parameter_is_refused(target: str) -> None:
+    with pytest.raises(AssertionError, match="has no nothing"):
+        calls(target, nothing="text")
+
+
+def test_only_what_is_asked_for_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    target = "visir.evaluation.truncation_cost:truncation"
+    given = {"source": "a", "model": "b", "split": None, "batch_size": None}
+    noted: list[object] = []
+    monkeypatch.setattr("visir.evaluation.truncation_cost.truncation", lambda *a, **b: noted.append((a, b)))
+    Call(target, given, frozenset({"batch_size"}))(split="test")
+    Call(target, given, frozenset({"batch_size"}))("source", model="c")
+    assert noted == [(("a", "b"), {"split": "test"}), (("a", "c"), {})]
