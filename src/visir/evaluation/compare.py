@@ -398,7 +398,8 @@ def in_words(test: TestName, seed: int, units: Mapping[str, int]) -> str:
     """The test that was made, as a reader meets it: with few units it is another one."""
     usual = f"{_TESTS[test]}{f' (seed {seed})' if test == 'randomisation' else ''}"
     flips = "exact test of sign flips"
-    return "two-sided " + _by_task({task: flips if _is_few(count, test) else usual for task, count in units.items()})
+    is_few = {task: test == "t" and 1 < count < FEW_UNITS for task, count in units.items()}
+    return "two-sided " + _by_task({task: flips if few else usual for task, few in is_few.items()})
 
 
 def intervals_in_words(units: Mapping[str, int]) -> str:
@@ -406,10 +407,6 @@ def intervals_in_words(units: Mapping[str, int]) -> str:
     flips, usual = "that of sign flips", "t"
     others = _by_task({task: flips if FEWEST_UNITS <= n < FEW_UNITS else usual for task, n in units.items()})
     return f"95 % intervals: Agresti and Min of hits; of other measures {others}"
-
-
-def _is_few(count: int, test: TestName) -> bool:
-    return test == "t" and 1 < count < FEW_UNITS
 
 
 def _by_task(names: Mapping[str, str]) -> str:

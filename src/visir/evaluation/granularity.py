@@ -76,7 +76,7 @@ class GranularityComparison(Displayed):
 
 def means(counted: Granularity) -> tuple[Mean, ...]:
     """The mean of every feature with its 95 % interval, over images with all their captions."""
-    images = _numbers(counted.images)
+    images = counted.images.dictionary_encode().indices.to_numpy(zero_copy_only=False).astype(np.int64)
     feature_means = []
     for feature, values in counted.values.items():
         defined = ~np.isnan(values)
@@ -133,11 +133,6 @@ def _by_image(counted: Granularity, feature: str, images: pa.StringArray) -> NDA
     by_image: NDArray[np.float64] = np.full(len(images), np.nan)
     np.divide(sums, counts, out=by_image, where=counts > 0)
     return by_image
-
-
-def _numbers(ids: pa.StringArray) -> NDArray[np.int64]:
-    codes: NDArray[np.int64] = ids.dictionary_encode().indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    return codes
 
 
 BOTH: tuple[Profile, ...] = ("paper", "strict")

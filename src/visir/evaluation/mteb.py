@@ -44,7 +44,9 @@ _MODALITIES = {"text": ("text",), "image": ("image",), "text+image": ("image", "
 def meta_of(encoder: Encoder, similarity: Similarity | None, name: str | None, revision: str | None) -> Any:
     """mteb's record of a model."""
     from mteb.models import ModelMeta
+    from mteb.models.model_meta import ScoringFunction
 
+    sizes = {encoder.dimension_of(modality) for modality in encoder.modalities} - {None}
     scored = {"sparse": "dot", "multi-vector": "MaxSim"}.get(encoder.form, similarity or "cosine")
     modalities = {part for modality in encoder.modalities for part in _MODALITIES[modality]}
     return ModelMeta.create_empty().model_copy(
@@ -55,8 +57,8 @@ def meta_of(encoder: Encoder, similarity: Similarity | None, name: str | None, r
             or encoder.card.fingerprint[:12],
             "modalities": sorted(modalities),
             "model_type": [_FORMS[encoder.form]],
-            "similarity_fn_name": _scoring(scored),
-            "embed_dim": None if encoder.form == "multi-vector" else _dimension(encoder),
+            "similarity_fn_name": ScoringFunction(scored),
+            "embed_dim": next(iter(sizes)) if len(sizes) == 1 and encoder.form != "multi-vector" else None,
             "use_instructions": encoder.distinguishes_roles,
         }
     )
@@ -67,17 +69,6 @@ def model_name(name: str) -> str:
     if re.fullmatch(r"[\w.-]+/[\w.-]+", name):
         return name
     return f"visir/{re.sub(r'[^A-Za-z0-9_.-]+', '-', name.rstrip('/').rpartition('/')[2]).strip('-') or 'model'}"
-
-
-def _scoring(name: str) -> Any:
-    from mteb.models.model_meta import ScoringFunction
-
-    return ScoringFunction(name)
-
-
-def _dimension(encoder: Encoder) -> int | None:
-    sizes = {encoder.dimension_of(modality) for modality in encoder.modalities} - {None}
-    return next(iter(sizes)) if len(sizes) == 1 else None
 
 
 # What mteb hands a model, as items: data sets of queries and documents, and batches of inputs.

@@ -379,7 +379,7 @@ def classify(
     prompts = templates_of(templates if templates is not None else _usual_templates(labelled, classes))
     notes = _notes_on_names(labelled.classes)
     labelled, others = labelled.among(names.classes), labelled
-    measured = _measured_split(opened, split, bool(counts))
+    measured = split if split is not None else next((name for name in ("test", "val") if name in opened.splits), None)
     part = labelled.part(measured)
     if not len(part.codes):
         raise CollectionError(f"{opened.name}: no picture with a class in {measured or 'it'}.")
@@ -525,12 +525,6 @@ def _clip_list(labelled: LabelledPictures) -> str | None:
     collection = labelled.collection
     known = collection.source.startswith(("torchvision ", "IDX files", "Hugging Face"))
     return list_name(collection.name) if known else None
-
-
-def _measured_split(collection: Collection, split: str | None, few: bool) -> str | None:
-    if split is not None:
-        return split
-    return next((name for name in ("test", "val") if name in collection.splits), None)
 
 
 def _drawn(

@@ -83,35 +83,25 @@ def pairs() -> tuple[Reading, ...]:
     every = [
         Reading.of(**{first.name: choice.name, second.name: other.name})
         for first, second in combinations(AXES, 2)
-        if _go_together({first.name, second.name})
+        if ({first.name, second.name} & BESIDE_LINKS or "links" not in (first.name, second.name))
+        and frozenset({first.name, second.name}) not in NEVER_TOGETHER
         for choice in first.choices
         for other in second.choices
-        if (_is_usual(first, choice, second, other) and _goes_with_more(choice, second, other))
+        if _is_usual(first, choice, second, other)
         or {(first.name, choice.name), (second.name, other.name)} & {("ties", name) for name in USUAL_TIES}
     ]
     return tuple(sorted(every, key=lambda reading: reading.cost))
 
 
-def _go_together(axes: set[str]) -> bool:
-    if "links" in axes:
-        return bool(axes & BESIDE_LINKS)
-    return frozenset(axes) not in NEVER_TOGETHER
-
-
 def _is_usual(first: Axis, choice: AxisChoice, second: Axis, other: AxisChoice) -> bool:
-    return choice.cost + other.cost <= 3 and _goes_with_others(first, choice) and _goes_with_others(second, other)
-
-
-def _goes_with_more(choice: AxisChoice, second: Axis, other: AxisChoice) -> bool:
-    """Whether candidates of other splits, where a choice adds them, go with another choice."""
-    # They are in no fold, and a rare similarity beside a rare gallery is not worth its time: it scores them all anew.
-    if not (isinstance(choice.value, tuple) and choice.value[0] == "with"):
-        return True
-    return second.name != "folds" and not (second.name == "similarity" and other.cost > 1)
-
-
-def _goes_with_others(axis: Axis, choice: AxisChoice) -> bool:
-    return choice.cost == 1 or axis.name not in ALONE
+    if choice.cost + other.cost > 3:
+        return False
+    if (choice.cost > 1 and first.name in ALONE) or (other.cost > 1 and second.name in ALONE):
+        return False
+    # Candidates of other splits are in no fold, and a rare similarity beside them is not worth its time: it scores them
+    # all anew.
+    adds_candidates = isinstance(choice.value, tuple) and choice.value[0] == "with"
+    return not adds_candidates or (second.name != "folds" and (second.name != "similarity" or other.cost == 1))
 
 
 @cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from visir.display import Tabular, brief
 from visir.errors import ConfigurationError, VisirError, nearest
@@ -22,10 +22,6 @@ from visir.evaluation.results import Evaluation, load_evaluation, remarks
 from visir.evaluation.systems.vectors import vectors_by_side
 from visir.records import TASKS, Collection, Protocol, Vectors
 from visir.robustness.perturbations import PERTURBATIONS
-
-if TYPE_CHECKING:
-    from visir.evaluation.explaining.searching import Fit, Outcome
-
 
 # The answer in words: what is certain, what cannot be told apart, and what could not be computed.
 
@@ -158,7 +154,12 @@ def labels_of(row: PublishedRow, material: Material, tasks: Sequence[str]) -> di
         part = {}
         for label, value in printed.items():
             name = measure_of(label)
-            if _is_measure(name) or name in material.fixed.get(task, {}):
+            if (
+                name == "rsum"
+                or name.partition("@")[0] in MEASURES
+                or name in MEASURES
+                or name in material.fixed.get(task, {})
+            ):
                 part[label] = value
             elif not (of_perturbations or name.partition("@")[0] == "dcg_cm"):
                 unknown.append(f"{task} {label!r}")
@@ -183,10 +184,6 @@ def printed_label(label: str, task: str, row: PublishedRow, protocol: Protocol |
     """What the paper calls a value: rsum of a perturbed result is in the column of the perturbation."""
     perturbation = None if protocol is None else protocol.perturbation
     return perturbation if perturbation and label == "rsum" and perturbation in row.values.get(task, {}) else label
-
-
-def _is_measure(name: str) -> bool:
-    return name == "rsum" or name.partition("@")[0] in MEASURES or name in MEASURES
 
 
 def sum_of_both(row: PublishedRow, tasks: Sequence[str]) -> float | None:

@@ -246,7 +246,7 @@ def fits(judgements: tuple[Judgement, ...], reading: Reading) -> bool:
     }
     if reading["digits"] == "cut":
         cut = all(_is_cut(value) for value in judgements)
-        return cut and any(way == "truncated" for way in ways)
+        return cut and "truncated" in ways
     return all(way in accepted[reading["digits"]] for way in ways)
 
 
@@ -255,11 +255,6 @@ def _is_cut(value: Judgement) -> bool:
     return value.digits in ("truncated", "summed", "bounded") or (
         value.digits == "rounded" and value.ours >= value.published - _SLACK
     )
-
-
-def summed(judgements: list[Judgement], decimals: int) -> tuple[Judgement, ...]:
-    """Mark each rsum that is the sum of the rounded recalls."""
-    return sums_of_rounded(judgements, decimals)
 
 
 OTHER = {"t2i": "i2t", "i2t": "t2i"}
@@ -351,7 +346,7 @@ class Trials:
                 near = near and is_near(
                     value.ours, published, max(len(ranks.weights), 1), 10.0**-self.decimals, scale
                 )  # fmt: skip
-        judgements = summed(values, self.decimals)
+        judgements = sums_of_rounded(values, self.decimals)
         return ReadingTrial(
             judgements,
             bool(values) and is_other and fits(judgements, reading),

@@ -241,7 +241,8 @@ def part_of(world: World, task: str, reading: Reading, own: AsEvaluated) -> Part
         queries = queries[_mask(own.queries, len(world.ids(SIDES[task][0])))[queries]]
     elif _has_other_right_ones(world, task, own.pairs):
         raise NotComputable("the judgements of the result are of its own split and captions: evaluate it so")
-    pairs = own.pairs if is_own else _pairs_of_owners(chosen, task)
+    owners = chosen.owner[chosen.captions]
+    pairs = own.pairs if is_own else (chosen.captions, owners) if task == "t2i" else (owners, chosen.captions)
     candidates = _mask(documents, len(world.ids(SIDES[task][1])))
     extent = chosen.extent
     wider = reading.value("gallery")
@@ -258,11 +259,11 @@ def part_of(world: World, task: str, reading: Reading, own: AsEvaluated) -> Part
     part = Part(extent, queries, candidates, pairs, np.empty(0))
     part = _copies(world, task, _folds(world, task, part, chosen, reading), chosen, reading)
     part = replace(part, pairs=_in_order(part))
-    groups = np.unique(world.owner[part.queries], return_inverse=True)[1] if _is_grouped(task, reading) else None
     weights = _weights(world, task, part, reading)
-    if groups is not None:
-        weights = np.bincount(groups, weights).astype(np.float64)
-    return replace(part, weights=weights, groups=groups)
+    if reading["queries"] != "any caption" or task != "t2i":
+        return replace(part, weights=weights)
+    groups = np.unique(world.owner[part.queries], return_inverse=True)[1]
+    return replace(part, weights=np.bincount(groups, weights).astype(np.float64), groups=groups)
 
 
 def _mask(chosen: Places, size: int) -> NDArray[np.bool_]:
@@ -418,11 +419,6 @@ def _has_other_right_ones(world: World, task: str, pairs: tuple[Places, Places])
     return bool(((owners >= 0) & (owners != image)).any())
 
 
-def _pairs_of_owners(chosen: _Chosen, task: str) -> tuple[Places, Places]:
-    owners = chosen.owner[chosen.captions]
-    return (chosen.captions, owners) if task == "t2i" else (owners, chosen.captions)
-
-
 def _queries(
     world: World, task: str, queries: Places, pairs: tuple[Places, Places], chosen: _Chosen, reading: Reading
 ) -> tuple[Places, tuple[Places, Places]]:
@@ -488,19 +484,13 @@ def _folds(world: World, task: str, part: Part, chosen: _Chosen, reading: Readin
     of_captions = np.where(chosen.owner < 0, -1, fold[chosen.owner])
     sides = {"image": fold, "text": np.append(of_captions, -1)}
     queries, documents = SIDES[task]
-    if not world.has_captions:
-        sides["text"] = _fold_by_pairs(fold, part.pairs, task, len(world.caption_ids))
+    if not world.has_captions:  # the fold of a caption is that of its right image
+        caption, image = part.pairs if task == "t2i" else part.pairs[::-1]
+        sides["text"] = np.full(len(world.caption_ids) + 1, -1)
+        sides["text"][caption] = fold[image]
     return replace(
         part, query_fold=sides[queries][part.queries], document_fold=sides[documents], folds=folds
     )  # fmt: skip
-
-
-def _fold_by_pairs(fold: Places, pairs: tuple[Places, Places], task: str, captions: int) -> Places:
-    """The fold of captions by their right images, where no list of captions is at hand."""
-    of_captions = np.full(captions + 1, -1)
-    caption, image = pairs if task == "t2i" else pairs[::-1]
-    of_captions[caption] = fold[image]
-    return of_captions
 
 
 def _copies(world: World, task: str, part: Part, chosen: _Chosen, reading: Reading) -> Part:
@@ -533,10 +523,6 @@ def _in_order(part: Part) -> tuple[Places, Places]:
     query, document = part.pairs[0][keep], part.pairs[1][keep]
     order = np.argsort(row[query], kind="stable")
     return row[query][order], document[order]
-
-
-def _is_grouped(task: str, reading: Reading) -> bool:
-    return reading["queries"] == "any caption" and task == "t2i"
 
 
 def _weights(world: World, task: str, part: Part, reading: Reading) -> NDArray[np.float64]:
