@@ -16,21 +16,21 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 LEDGER: Any = importlib.import_module("ledger")
 
 CEILINGS: dict[str, tuple[int, int]] = {
-    "core": (20, 2_450),
+    "core": (21, 2_500),  # wiring.py: what was strings in five files
     "storage": (7, 2_550),
     "records": (12, 4_500),
-    "collections": (56, 17_200),
-    "encoders": (56, 19_650),
-    "training + sparse": (56, 11_200),
+    "collections": (48, 17_050),
+    "encoders": (49, 19_300),
+    "training + sparse": (36, 10_650),
     "robustness + shortcuts": (26, 4_250),
     "retrieval": (53, 15_050),
     "evaluation": (56, 17_500),
-    "reports": (27, 6_750),
+    "reports": (27, 6_700),
     "cli": (16, 5_600),
-    "library": (49, 13_650),
-    "sessions": (48, 14_800),
-    "products": (30, 7_900),
-    "studies + papers": (28, 5_950),
+    "library": (49, 13_600),
+    "sessions": (47, 14_100),
+    "products": (30, 7_650),
+    "studies + papers": (28, 5_850),
 }
 """Package to the most files and lines that it may have."""
 
