@@ -99,7 +99,7 @@ def _shown(value: Any) -> str:
 
 
 def options() -> Iterator[str]:
-    """Every verb with its arguments and options: names, whether it is a flag, default."""
+    """Every verb with its arguments and options: names, type and range, whether it is a flag, default."""
     import typer
 
     from visir.cli.main import app
@@ -112,6 +112,10 @@ def options() -> Iterator[str]:
             for parameter in command.params:
                 names = "/".join(parameter.opts + parameter.secondary_opts)
                 kind = "flag" if getattr(parameter, "is_flag", False) else parameter.param_type_name
+                taken = parameter.type_descriptor.annotation
+                kind += "" if kind == "flag" else f" {getattr(taken, '__name__', taken)}"
+                ends = parameter.min, parameter.max
+                kind += f" {ends[0]}…{ends[1]}" if ends != (None, None) else ""
                 many = ", several" if parameter.multiple or parameter.nargs != 1 else ""
                 default = "required" if parameter.required else _shown(parameter.default)
                 yield f"{path} {names}: {kind}{many}, {default}"

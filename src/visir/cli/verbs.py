@@ -421,8 +421,8 @@ def _kind(annotation: str) -> Any:
     words = set(re.findall(r"\w+", annotation))
     if words & {"Sequence", "Iterable", "list", "tuple"}:
         return list[str]
-    if words & {"Path", "PathLike"}:
-        return Path
+    if words & {"Path", "PathLike"} and words <= {"Path", "PathLike", "str", "None"}:
+        return Path  # what takes other things too is named by a text: "generated:2000", "s3://bucket/shop.csv"
     number: dict[str, Any] = {"bool": bool, "int": int, "float": float}
     return next((kind for name, kind in number.items() if words <= {name, "None"} and name in words), str)
 
