@@ -126,7 +126,7 @@ def test_flickr8k_cn_small(write, tmp_path) -> None:
         open_collection(tmp_path / "cn", captions="zhm")
     assert "there are: enc, zhc" in str(caught.value.hint)
     write("none/a.txt", "x")
-    with pytest.raises(CollectionError, match=r"no flickr8kzhc.caption.txt in it") as caught:
+    with refused(CollectionError, "flickr8kzhc.caption.txt") as caught:
         open_collection(f"flickr8k-cn:{tmp_path / 'none'}")
     assert "github.com/li-xirong/flickr8kcn" in str(caught.value.hint)
 
@@ -163,7 +163,7 @@ def test_xm3600(write, tmp_path) -> None:
     assert opened.facts["locale"].to_pylist() == ["fr"]
     assert "1 image (published: 3,600), 2 languages (published: 36)" in opened.source
     write("bad/captions.jsonl", orjson.dumps({"image/key": "a", "en": "A boat."}) + b"\n")
-    with pytest.raises(CollectionError, match=r"no captions in captions.jsonl") as caught:
+    with refused(CollectionError, "captions.jsonl") as caught:
         open_collection(f"xm3600:{tmp_path / 'bad'}")
     assert "crossmodal-3600/web-data/captions.zip" in str(caught.value.hint)
 

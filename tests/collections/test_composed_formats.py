@@ -118,7 +118,7 @@ def test_published_measures_are_the_default(tmp_path: Path) -> None:
 def test_circo_needs_its_index(tmp_path: Path) -> None:
     folder = circo(tmp_path)
     (folder / "COCO2017_unlabeled/annotations/image_info_unlabeled2017.json").unlink()
-    with pytest.raises(CollectionError, match=r"no image_info_unlabeled2017\.json beside it") as caught:
+    with refused(CollectionError, "image_info_unlabeled2017.json") as caught:
         visir.open(folder)
     assert "image_info_unlabeled2017.zip" in str(caught.value)
     assert len(visir.open(f"circo:{folder}?index=named").documents) == 5  # those that the annotations name

@@ -131,7 +131,7 @@ def test_one_data_set_and_pictures_elsewhere(tmp_path: Path) -> None:
     (root / "images").rename(tmp_path / "eval_images")
     source = visir.open(root / "OVEN", format="mmeb", images=tmp_path / "eval_images")
     assert source.tasks == ("OVEN",) and visir.evaluate(source, Colours())["precision@1"] == 1
-    with pytest.raises(visir.errors.ImageError, match=r"images=FOLDER_OR_ZIP says where the pictures are"):
+    with refused(visir.errors.ImageError, hint="images=FOLDER_OR_ZIP"):
         visir.evaluate(visir.open(root / "OVEN", format="mmeb"), Colours())
 
 
@@ -157,7 +157,7 @@ def test_what_is_no_mmeb(tmp_path: Path) -> None:
     with refused(CollectionError, "MSCOCO_i2t", code="no-data-set") as caught:
         visir.open(f"mmeb:{root}?subset=MSCOCO_i2t")
     assert "MSCOCO_t2i" in str(caught.value)
-    with pytest.raises(CollectionError, match="the instructions are part of qry_text and cannot be dropped"):
+    with refused(CollectionError, "qry_text"):
         visir.open(f"mmeb:{root}?instructions=drop")
 
 

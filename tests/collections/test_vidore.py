@@ -76,7 +76,7 @@ def test_one_table_of_questions_and_pages(tmp_path) -> None:
 
 
 def test_names_what_is_missing(tmp_path) -> None:
-    with pytest.raises(CollectionError, match=r"no folder qrels/ with Parquet files") as caught:
+    with refused(CollectionError, "qrels/") as caught:
         open_source(f"vidore:{_in_parts(tmp_path / 'half', qrels=[])}")
     assert "hf download vidore/" in str(caught.value.hint)
     with refused(CollectionError, "no column query-id"):
@@ -85,5 +85,5 @@ def test_names_what_is_missing(tmp_path) -> None:
     with refused(CollectionError, "no corpus/", "queries/ and qrels/", "no data/test-00000-of-00001.parquet"):
         open_source(f"vidore:{tmp_path / 'empty'}")
     _write(tmp_path / "flat" / "data", [{"query": "a", "image": _page("red")}])
-    with pytest.raises(CollectionError, match=r"no column image_filename in test-00000-of-00001.parquet"):
+    with refused(CollectionError, "image_filename", "test-00000-of-00001.parquet"):
         open_source(f"vidore:{tmp_path / 'flat'}")

@@ -272,7 +272,7 @@ def test_interrupted_it_goes_on_and_its_state_is_small(
     monkeypatch.setattr(module, "save_state", stop)
     with pytest.raises(KeyboardInterrupt):
         visir.train("clip-lora", model=str(models / "clip"), out=tmp_path / "run", **{**CALL, "epochs": 2})
-    with pytest.raises(EncoderError, match=r"(?s)run: a training that is not finished\..*--resume \(resume=True"):
+    with refused(EncoderError, "run", code="training-unfinished"):
         visir.load(tmp_path / "run")
     again = {**CALL, "epochs": 2, "resume": True}
     run = visir.train("clip-lora", model=str(models / "clip"), out=tmp_path / "run", **again)

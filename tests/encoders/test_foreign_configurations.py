@@ -372,7 +372,7 @@ def test_patterns_of_an_adapter_are_tried_for_a_bounded_time(saved: dict[str, Pa
     ):
         attacked = Path(shutil.copytree(folder, tmp_path / key))
         edit(attacked, "adapter_config.json", **{key: value})
-        with pytest.raises(EncoderError, match=f"{key}"):
+        with refused(EncoderError, key):
             load(attacked, device="cpu")
 
 

@@ -157,7 +157,7 @@ def test_one_narrow_photo_does_not_end_the_job(save: Callable[[Path], Path], tmp
     PHOTOS[0].save(tmp_path / "photo.png")
     Image.new("RGB", (2, 900)).save(tmp_path / "thin.png")
     items = Items.of_images({"a": tmp_path / "thin.png", "b": tmp_path / "photo.png"})
-    with pytest.raises(ImageError, match=r"thin.png.*2 × 900 pixels is too narrow: one side is more than 200 times"):
+    with refused(ImageError, "thin.png", "900", "200"):
         encode_items(encoder, items, store=tmp_path / "store")
     done = encode_detailed(encoder, items, store=tmp_path / "store", skip_broken=True)
     assert done.embeddings.ids.to_pylist() == ["b"] and list(done.broken) == ["a"]

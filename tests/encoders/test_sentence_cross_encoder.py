@@ -74,7 +74,7 @@ def test_pairs_of_texts_equal_the_library(saved: dict[str, Path], kind: str) -> 
         assert np.abs(1 / (1 + np.exp(-found)) - model.predict(pairs)).max() <= 1e-5
     assert scorer.takes == {("text", "text")} and scorer.card.family == "sentence-transformers-cross-encoder"
     assert scorer.score([], []).shape == (0,)
-    with pytest.raises(EncoderError, match="1 queries cannot be paired with 2 documents"):
+    with refused(EncoderError, "1", "2", code="not-paired"):
         scorer.score(["a"], ["a", "b"])
 
 

@@ -127,7 +127,7 @@ def test_a_tokenizer_without_a_limit(tmp_path: Path) -> None:
 
 def test_a_picture_that_is_too_narrow_is_named(saved: dict[str, Path], tmp_path: Path) -> None:
     Image.new("RGB", (3, 900)).save(tmp_path / "thin.png")
-    with pytest.raises(ImageError, match=r"thin.png.*3 × 900 pixels is too narrow: one side is more than 200 times"):
+    with refused(ImageError, "thin.png", "900", "200"):
         encode_items(load(saved["qwen"], device="cpu"), Items.of_images({"a": tmp_path / "thin.png"}))
 
 

@@ -190,9 +190,9 @@ def test_what_shows_itself(few: Classification, tmp_path: Path) -> None:
     confusion = few.confusion("zero-shot")
     assert sum(confusion["pictures"].to_pylist()) == 12
     assert set(few.per_class("zero-shot")) == set(few.classes)
-    with pytest.raises(VisirError, match="was not measured with 3 shots"):
+    with refused(VisirError, "3", code="shots-not-measured"):
         few.accuracy("linear-probe", 3)
-    with pytest.raises(VisirError, match="no method 'lda'"):
+    with refused(VisirError, "lda", code="no-such-method"):
         few.accuracy("lda")
     few.save(tmp_path / "out")
     assert {file.name for file in (tmp_path / "out").iterdir()} >= {
@@ -213,7 +213,7 @@ def test_what_shows_itself(few: Classification, tmp_path: Path) -> None:
 def test_two_classifications_are_compared_picture_by_picture(few: Classification, folder: Path, tmp_path: Path) -> None:
     other = visir.classify(folder, colour_model("others"), shots=(2, 4), draws=3, seed=1)
     assert isinstance(other, Classification)
-    with pytest.raises(ProtocolError, match=r"linear-probe, 4 shots: 12 pictures(.|\n)*--allow queries"):
+    with refused(ProtocolError, "linear-probe", "4 shots", "12 pictures", hint="--allow queries"):
         visir.compare(few, other)
     few.save(tmp_path / "few")
     other.save(tmp_path / "other")
@@ -231,7 +231,7 @@ def test_two_classifications_are_compared_picture_by_picture(few: Classification
     zero_shot = visir.classify(folder, colour_model("more"))
     assert visir.compare(few, zero_shot)["more", "zero-shot hit@1"].difference == 0  # nothing else is common
     prompts = visir.classify(folder, colour_model("more"), templates=["a {}."])
-    with pytest.raises(ProtocolError, match=r"a \{\}"):
+    with refused(ProtocolError, "{}"):
         visir.compare(few, prompts)
 
 

@@ -213,7 +213,7 @@ def test_errors_name_the_next_action() -> None:
         explain(own, {"t2i R@1": 30.0}, direction="t2t")
     with refused(ConfigurationError, code="images-captions-needed"):
         explain(own, {"t2i R@1": 30.0}, vectors={"image": VECTORS[0]})
-    with pytest.raises(VisirError, match=r"vectors of 200 of its images are not at hand"):
+    with refused(VisirError, "200"):
         explain(own, {"t2i R@1": 30.0}, vectors=(embed("image", ["other"], [[1.0] * 16]), VECTORS[1]))
     with pytest.raises(ConfigurationError, match=r"t2i 'F1', t2i 'F2' are no measures"):
         explain(own, {"t2i F1": 30.0, "t2i F2": 30.0})

@@ -189,7 +189,7 @@ def test_subsets_and_splits(tmp_path: Path) -> None:
             assert entry["mrr_at_10"] == pytest.approx(own, abs=1e-9)
     with pytest.raises(CollectionError, match="has another text in another split: read one split alone"):
         open_source(small)
-    with pytest.raises(CollectionError, match="no subset 'fr', or no split None"):
+    with refused(CollectionError, "fr", "None", code="no-such-subset"):
         open_source(small, subset="fr")
 
 
@@ -257,7 +257,7 @@ def test_a_model_for_other_tasks_of_mteb() -> None:
 
 
 def test_names_that_mteb_does_not_know() -> None:
-    with pytest.raises(CollectionError, match=r"mteb has no task 'NFCorpos'.\n  → did you mean 'NFCorpus'"):
+    with refused(CollectionError, "NFCorpos", code="no-such-task", meant="NFCorpus"):
         visir.open("mteb:NFCorpos")
-    with pytest.raises(CollectionError, match="a task of the type STS, not retrieval"):
+    with refused(CollectionError, "STS", code="not-a-retrieval-task"):
         visir.open(mteb.get_task("STSBenchmark"))

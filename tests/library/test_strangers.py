@@ -138,10 +138,10 @@ def test_a_row_is_named_by_its_column(library: Path) -> None:
 
 def test_huge_values_are_refused(library: Path) -> None:
     change(library, f"UPDATE files SET name = '{'a' * (LONGEST + 1)}'")
-    with pytest.raises(LibraryError, match=r"files\.name: 4 values"):
+    with refused(LibraryError, "files.name", "4 values"):
         LibrarySnapshot.open(library)
     change(library, f"UPDATE files SET name = replace(hex(zeroblob({200_000_000})), '0', 'b')")
-    with pytest.raises(LibraryError, match=r"too big"):
+    with refused(LibraryError, "too big"):
         LibrarySnapshot.open(library)
 
 

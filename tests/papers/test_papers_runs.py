@@ -14,6 +14,7 @@ import pytest
 from papers_toys import counting
 
 import visir
+from refusals import refused
 from visir.errors import CollectionError, VisirError
 from visir.files import read_json
 from visir.papers.cli import app
@@ -70,7 +71,7 @@ def test_from_python(tmp_path: Path) -> None:
         assert max(map(len, repr(shown).splitlines())) <= 100 and "<table" in (shown._repr_html_() or "")
     measured = [value for value in comparison.values if value.state != "not run"]
     assert comparison.to_arrow().num_rows == len(measured)
-    with pytest.raises(VisirError, match="there is no study 'thesis-table-3-9'"):
+    with refused(VisirError, "thesis-table-3-9", code="no-such-study"):
         visir.papers.show("thesis-table-3-9")
 
 
@@ -149,7 +150,7 @@ def test_the_verb_from_list_to_report(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "<script" not in page
     assert 'src="http' not in page
     assert {one.suffix for one in (out / "tables").iterdir()} == {".md", ".tex", ".csv"}
-    with pytest.raises(VisirError, match=r"ltd-table-3: nothing was run in .*out\.\n  → visir papers run ltd-table-3"):
+    with refused(VisirError, "ltd-table-3", "out", code="nothing-run", hint="ltd-table-3"):
         said("compare", "ltd-table-3", "--out", out)
 
 

@@ -116,7 +116,7 @@ def test_a_training_stops_at_a_broken_picture_unless_it_may_skip_it(tmp_path: Pa
     ]
     few: dict[str, Any] = {"image": "pixels", "text": "bow:64", "folds": 2, "epochs": 1, "changes": {"dimension": 8}}
     source = f"products:{lines(tmp_path / 'shop.jsonl', *rows)}"
-    with pytest.raises(ImageError, match=r"8\.jpg"):
+    with refused(ImageError, "8.jpg"):
         train(source, out=tmp_path / "first", **few)
     folder = train(source, out=tmp_path / "second", skip_broken=True, **few)
     assert "images" in load_categories_model(folder).cards

@@ -75,7 +75,7 @@ def test_own_vectors_that_are_none() -> None:
         Embeddings.of({"a": [1, 2], "b": [1]})
     with refused(EmbeddingError, "unequal shapes", "2", "others"):
         Embeddings.of({"a": np.zeros(2), "b": np.zeros(1)})
-    with pytest.raises(EmbeddingError, match="they are of the type <U1"):
+    with refused(EmbeddingError, "<U1"):
         Embeddings.of({"a": ["x", "y"]})
     with refused(EmbeddingError, "1", "2", code="ids-vectors", hint=False):
         Embeddings.of(["a"], np.eye(2))

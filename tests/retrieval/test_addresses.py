@@ -29,7 +29,7 @@ from visir.retrieval.remote import server as server_module
 from visir.retrieval.remote.addresses import is_loopback, needed_later
 from visir.retrieval.remote.engine import EngineError
 from visir.retrieval.remote.settings import MILVUS, PGVECTOR, QDRANT
-from visir.retrieval.remote.storage import COLLECTION
+from visir.retrieval.remote.storage import COLLECTION, engine_of
 from visir.storage import Scratch, sweep
 from visir.storage.claims import release
 
@@ -330,7 +330,7 @@ _HOSTILE = ["b c", ";id;", "$(id)", "a'b", 'a"b', "a/../b", "a?b#c", "`id`", "a\
 @pytest.mark.parametrize("name", _HOSTILE)
 def test_the_command_that_removes_a_collection_is_about_it_alone(name: str) -> None:
     """As a shell takes it apart: the same words, whatever the collection is called."""
-    command = QDRANT.engine().removal("http://127.0.0.1:6333/;id;", name, {})
+    command = engine_of(QDRANT).removal("http://127.0.0.1:6333/;id;", name, {})
     *words, address = shlex.split(command)
     assert words == ["curl", "-X", "DELETE"]
     start = "http://127.0.0.1:6333/;id;/collections/"
@@ -341,11 +341,11 @@ def test_the_command_that_removes_a_collection_is_about_it_alone(name: str) -> N
 @pytest.mark.parametrize("name", _HOSTILE)
 def test_so_are_those_that_remove_a_table(name: str) -> None:
     url = f"postgresql://{quote(name, safe='')}@/{name}?host=/tmp/{name}"
-    words = shlex.split(PGVECTOR.engine().removal(url, name, {"schema": name}))
+    words = shlex.split(engine_of(PGVECTOR).removal(url, name, {"schema": name}))
     quoted = '"' + name.replace('"', '""') + '"'
     assert words == ["psql", url, "-c", f"DROP TABLE {quoted}.{quoted}"]
     url = f"milvus://localhost:19530/{name}"
-    python, option, code = shlex.split(MILVUS.engine().removal(url, name, {}))
+    python, option, code = shlex.split(engine_of(MILVUS).removal(url, name, {}))
     assert (python, option) == ("python", "-c")
     called = ast.parse(code).body[-1].value  # type: ignore[attr-defined]
     assert called.func.attr == "drop_collection" and ast.literal_eval(called.args[0]) == name

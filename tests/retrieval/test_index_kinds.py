@@ -172,7 +172,7 @@ def test_any_number_of_answers_may_be_asked_for(name: str) -> None:
         for query in queries.ids.to_pylist():
             assert found.answer(query) == every.answer(query)
     for k in (2**31, 2**63, 2**64, 10**5000):
-        with pytest.raises(RunError, match="k must be at most 2,147,483,647"):
+        with refused(RunError, "2,147,483,647"):
             index.search(queries, k)
     for k in ("3", 3.0, True, None):
         with pytest.raises(RunError, match="k must be a whole number"):
@@ -311,7 +311,7 @@ def test_damaged_files_are_named(name: str, tmp_path: Path) -> None:
         path.write_bytes(whole)
         if one in hashed:
             path.write_bytes(whole[:-2] + bytes([whole[-2] ^ 255]) + whole[-1:])
-            with pytest.raises(IndexFolderError, match=f"{one} is not as it was written"):
+            with refused(IndexFolderError, one):
                 open_index(tmp_path / "index")
             path.write_bytes(whole)
     assert open_index(tmp_path / "index").info().documents == 29
@@ -417,7 +417,7 @@ def test_dense_vectors_whose_products_overflow_on_the_way_are_refused() -> None:
     queries = dense("text", np.array([[1e30, -1e30]], np.float32))
     for swapped in (False, True):
         one, other = (queries, documents) if not swapped else (dense("text", [[1.0, 1.0]]), documents)
-        with pytest.raises(EmbeddingError, match=r"vectors by test are too large for float32: '"):
+        with refused(EmbeddingError, "test", "float32", code="vectors-not-usable"):
             search(one, other, "t2i", similarity="dot")
     assert search(queries, documents, "t2i").run.scores.tolist() == [0, 0], "cosines are as they were"
     large = dense("image", np.full((1, 2), 1e19, np.float32))

@@ -274,7 +274,7 @@ def test_a_damaged_number_is_found(tmp_path: Path) -> None:
         array.flat[5] = 0 if name == "gaps" else 60_000
         before = (folder / "part-1-0" / f"list-{name}.npy").read_bytes()
         np.save(folder / "part-1-0" / f"list-{name}.npy", array)
-        with pytest.raises(IndexFolderError, match=rf"list-{name}\.npy is not as it was written"):
+        with refused(IndexFolderError, f"list-{name}.npy"):
             open_index(folder)
         sound = (folder / "visir.json").read_bytes()
         seal(folder)  # as somebody else may have written it

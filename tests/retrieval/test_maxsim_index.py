@@ -161,7 +161,7 @@ def test_an_index_takes_only_vectors_of_its_form() -> None:
 
 def test_faults_are_named(tmp_path: Path) -> None:
     texts, images = clustered(60, 2)
-    with pytest.raises(ConfigurationError, match="quantisation: none or float16 or residual, not 'int8'"):
+    with refused(ConfigurationError, "quantisation", "float16", "not", "int8", hint=False):
         build_index(images, "maxsim", quantisation="int8")
     with pytest.raises(ConfigurationError, match="bits: a whole number from 1 up to 8, not 9"):
         build_index(images, "maxsim", bits=9)

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 from intent_log import event, folder_of, random_log
 
+from refusals import refused
 from visir import sessions
 from visir.errors import ConfigurationError, VisirError
 from visir.sessions.definition import LogMapping
@@ -145,11 +146,11 @@ def asked_nobody(url: str) -> bool:
 
 def test_serve_refuses_what_cannot_be_served(tmp_path: Path) -> None:
     model = train(folder_of(LOG, tmp_path), "lr")
-    with pytest.raises(ConfigurationError, match=r"0\.0\.0\.0 can be reached .* no tokens: everybody could post"):
+    with refused(ConfigurationError, "0.0.0.0", "post", code="everybody-could"):
         sessions.serve(model, host="0.0.0.0", port=0, background=True)
-    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(ConfigurationError, match="in use"):
+    with socket.create_server(("127.0.0.1", 0)) as taken, refused(ConfigurationError, code="port-in-use"):
         sessions.serve(model, port=taken.getsockname()[1], background=True)
-    with pytest.raises(VisirError, match="no purchase model"):
+    with refused(VisirError, code="no-purchase-model"):
         sessions.serve(tmp_path, port=0, background=True)
 
 
@@ -169,10 +170,10 @@ def test_a_state_that_cannot_be_saved_costs_no_score_and_is_said(
     status, answer = asked(f"{handle.url}/v1/events", LOG[90:200])
     assert status == 200 and scores + answer["scores"] == expected
     assert "is a folder" in asked(f"{handle.url}/health")[1]["not_saved"]
-    with pytest.raises(VisirError, match="is a folder"):
+    with refused(VisirError, code="is-a-folder"):
         handle.stop()
     assert not handle.is_alive
-    with pytest.raises(VisirError, match="is a folder"):  # before anything is served
+    with refused(VisirError, code="is-a-folder"):  # before anything is served
         sessions.serve(model, port=0, state=state, background=True)
 
 
@@ -246,7 +247,7 @@ def test_events_count_as_requests(tmp_path: Path) -> None:
         status, answer = asked(f"{service.url}/v1/events", LOG[200:201])
         assert status == 429 and "try again" in answer["error"]["hint"]
         assert asked(f"{service.url}/v1/health")[0] == 200
-    with pytest.raises(ConfigurationError, match="rates: did you mean 'rate'"):
+    with refused(ConfigurationError, "rates", meant="rate"):
         sessions.serve(model, port=0, rates=3, background=True)
 
 

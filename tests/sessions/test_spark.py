@@ -218,14 +218,14 @@ def test_spark_finds_nothing_in_a_log_without_rows(tmp_path: Path, spark: SparkS
 def test_mistakes_are_named_before_spark_begins(tmp_path: Path, spark: SparkSession) -> None:
     log = dirty_log(tmp_path / "log", 10, 3)
     wrong = replace(MAPPING, events={**MAPPING.events, "page": "pgae"})
-    with pytest.raises(VisirError, match=r"mapping 'events' cannot be applied to the log: .*pgae"):
+    with refused(VisirError, "events", "pgae", code="mapping-cannot-applied-log"):
         sessionise_spark(spark, log, wrong, tmp_path / "out")
     wrong = replace(MAPPING, events={**MAPPING.events, "visitor": "lower(visitr)"})
-    with pytest.raises(VisirError, match=r"cannot be applied to the log: .*visitr"):
+    with refused(VisirError, "visitr", code="mapping-cannot-applied-log"):
         sessionise_spark(spark, log, wrong, tmp_path / "out")
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine.txt").write_text("mine")
-    with pytest.raises(VisirError, match="out"):
+    with refused(VisirError, "out"):
         sessionise_spark(spark, log, MAPPING, tmp_path / "out", replace=True)
     assert (tmp_path / "out" / "mine.txt").read_text() == "mine"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["log", "out"]
@@ -326,7 +326,7 @@ def test_workers_without_visir_are_named(tmp_path: Path, spark: SparkSession, mo
     monkeypatch.setenv("PYSPARK_PYTHON", str(python))
     monkeypatch.setattr(spark.sparkContext, "pythonExec", str(python))
     log = dirty_log(tmp_path / "log", 10, 3)
-    with pytest.raises(VisirError, match=r"No module named 'visir'.*\n.*PYSPARK_PYTHON"):
+    with refused(VisirError, "No module named", "visir", code="python-of-workers"):
         sessionise_spark(spark, log, MAPPING, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

@@ -182,13 +182,13 @@ def test_a_state_goes_on_as_if_nothing_had_happened(model: PurchaseModel, tmp_pa
 def test_a_state_of_something_else_is_refused(model: PurchaseModel, log_folder: Path, tmp_path: Path) -> None:
     path = tmp_path / "state"
     save_state(LiveScorer(model), path, lines=3)
-    with pytest.raises(VisirError, match="another model"):
+    with refused(VisirError, code="state-of-another-model"):
         restore_state(LiveScorer(train(log_folder, "lr", seed=1)), path)
     path.write_text(json.dumps({**json.loads(path.read_text()), "visir_purchase_stream": 2}))
-    with pytest.raises(VisirError, match="newer visir"):
+    with refused(VisirError, "newer", code="written-visir-version-one"):
         restore_state(LiveScorer(model), path)
     path.write_text("[1]")
-    with pytest.raises(VisirError, match="no version"):
+    with refused(VisirError, code="version-not-read"):
         restore_state(LiveScorer(model), path)
 
 

@@ -350,7 +350,7 @@ def test_a_large_array_is_hashed_while_it_is_in_use(tmp_path: Path, monkeypatch:
         lambda index: index.save(tmp_path / "copy"),
     ):
         index = open_index(tmp_path / "index")
-        with pytest.raises(VisirError, match=r"vectors\.npy is not as it was written"):
+        with refused(VisirError, "vectors.npy"):
             use(index)
         with refused(VisirError, "vectors.npy"):
             use(index)
@@ -370,7 +370,7 @@ def test_of_files_too_large_to_hash_at_each_opening_a_change_hashes_all(
     flip(tmp_path / "index" / "part-1-0" / "vectors.npy")
     index = open_index(tmp_path / "index")
     index.search(_vectors().select(["000"]), 1)
-    with pytest.raises(VisirError, match=r"vectors\.npy is not as it was written"):
+    with refused(VisirError, "vectors.npy"):
         index.delete(["000"])
 
 

@@ -144,7 +144,7 @@ def test_ctrl_c_saves_the_step_and_resuming_changes_nothing(tmp_path: Path, monk
         with pytest.raises(KeyboardInterrupt, match=r"stopped after step 5; its state is in .*run: the same with"):
             visir.train("scenes-heads", out=tmp_path / "run", **asked)
     assert signal.signal(signal.SIGINT, before) is signal.default_int_handler
-    with pytest.raises(VisirError, match=r"holds an interrupted training\.\n  → go on with --resume \(resume=True"):
+    with refused(VisirError, code="holds-interrupted-training"):
         visir.train("scenes-heads", out=tmp_path / "run", **asked)
     run = visir.train("scenes-heads", out=tmp_path / "run", resume=True, **asked)
     for name in ("towers.safetensors", "steps.jsonl"):
@@ -157,7 +157,7 @@ def test_ctrl_c_saves_the_step_and_resuming_changes_nothing(tmp_path: Path, monk
     del manifest.content["facts"]["recipe"]["objective"]["local_loss"]
     (run.path / "visir.json").write_bytes(manifest.to_bytes())
     assert visir.train("scenes-heads", out=tmp_path / "run", resume=True, **asked).path == run.path
-    with pytest.raises(VisirError, match="of another training: seed differ"):
+    with refused(VisirError, "seed", code="finished-by-another"):
         visir.train("scenes-heads", out=tmp_path / "run", resume=True, seed=4, **asked)
-    with pytest.raises(VisirError, match=r'finished checkpoint\.\n  → use it: visir\.load\(.*out="DIR"'):
+    with refused(VisirError, code="holds-finished-checkpoint"):
         visir.train("scenes-heads", out=tmp_path / "run", **asked)

@@ -194,7 +194,7 @@ def test_a_state_from_before_a_key_was_there_goes_on(tmp_path: Path, monkeypatch
     with writing_into(tmp_path) as folder:
         assert folder is not None
         save_state(folder, tensors, notes)
-    with pytest.raises(ConfigurationError, match=r"recipe\.objective\.local_loss: interrupted with False, now True"):
+    with refused(ConfigurationError, "recipe.objective.local_loss", "interrupted with False", "now True"):
         run(local, tmp_path, resume=True)
     assert same_bits(whole, run(settings, tmp_path, resume=True))
 

@@ -129,7 +129,7 @@ def test_an_interrupted_training_resumes_to_the_same_file(
     recipe = small(**changes)
     with pytest.raises(KeyboardInterrupt):
         train(recipe, out=tmp_path / "out", report=interrupt)
-    with pytest.raises(VisirError, match="holds an interrupted training") as caught:
+    with refused(VisirError, code="holds-interrupted-training") as caught:
         train(recipe, out=tmp_path / "out")
     assert "--resume" in str(caught.value)
     again = train(recipe, out=tmp_path / "out", resume=True).path
@@ -147,7 +147,7 @@ def test_a_training_whose_hidden_log_is_gone_goes_on(heads: Path, tmp_path: Path
         train(small(), out=tmp_path / "out", report=interrupt)
     (tmp_path / "out" / ".visir-claims").unlink()
     (tmp_path / "out" / "mine.txt").write_text("mine")
-    with pytest.raises(VisirError, match="holds an interrupted training"):
+    with refused(VisirError, code="holds-interrupted-training"):
         train(small(), out=tmp_path / "out")
     again = train(small(), out=tmp_path / "out", resume=True).path
     for name in ("towers.safetensors", "steps.jsonl"):

@@ -194,6 +194,7 @@ def save(
             f"{collection.name} carries shortcuts ({collection.injected}), which are a view: pictures get theirs only "
             "when a model looks at them.",
             hint="save it without (visir.shortcuts.plain) and inject them again after opening",
+            code="shortcuts-are-a-view",
         )
     if collection.corrupted is not None:
         raise CollectionError(

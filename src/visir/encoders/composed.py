@@ -291,6 +291,7 @@ class ComposedEncoder(ReadsApart):
                 raise EncoderError(
                     f"compose = {str(rule)!r}: {fault.message}",
                     hint=" or ".join(f'compose="{known}"' for known in sorted(encoder.modalities - {"text+image"})),
+                    code="cannot-compose",
                 )
         self.encoder, self.rule = encoder, rule
         self.modalities = encoder.modalities | {"text+image"}

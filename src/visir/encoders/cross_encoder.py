@@ -125,7 +125,9 @@ class CrossEncoder(Displayed, ABC):
         check_is_list(documents, "documents")
         if len(queries) != len(documents):
             raise EncoderError(
-                f"{len(queries)} queries cannot be paired with {len(documents)} documents.", hint="one document each"
+                f"{len(queries)} queries cannot be paired with {len(documents)} documents.",
+                hint="one document each",
+                code="not-paired",
             )
         modalities = _modality_of(queries), _modality_of(documents)
         self.check_takes(*modalities)

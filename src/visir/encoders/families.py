@@ -114,6 +114,7 @@ def family_of(name: str) -> Family:
             raise EncoderError(
                 f"{name}: a training that is not finished.",
                 hint="go on with the same command and --resume (resume=True in Python)",
+                code="training-unfinished",
             )
         markers = ", ".join(family.marker for family in every_family() if family.marker)
         raise EncoderError(

@@ -49,6 +49,7 @@ def being_updated(folder: Path) -> LibraryError:
     return LibraryError(
         f"{folder}: another process is updating this library.",
         hint="when it is done, run the same again",
+        code="being-updated",
     )
 
 

@@ -212,7 +212,9 @@ def read_study(name: str | Path) -> Study:
     if path.suffix != ".toml":
         if str(name) not in names():
             raise ConfigurationError(
-                f"there is no study {str(name)!r}.", hint=f"{nearest(str(name), names())}; all: visir papers list"
+                f"there is no study {str(name)!r}.",
+                hint=f"{nearest(str(name), names())}; all: visir papers list",
+                code="no-such-study",
             )
         path = TABLES / f"{name}.toml"
     layers = read_layers(path, (), find_base=lambda name, path: path.parent / name, kind_of=lambda where: None)

@@ -141,6 +141,7 @@ def comparisons(name: str | Path, scale: str | None = None, *, out: str | Path =
         raise VisirError(
             f"{name}: nothing was run{f' at the scale {scale}' if scale else ''} in {out}.",
             hint=status.study.not_built or f"visir papers run {name} --scale {scale or 'smoke'}",
+            code="nothing-run",
         )
     return shown
 

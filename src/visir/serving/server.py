@@ -180,6 +180,7 @@ def listening(host: str, port: int) -> socket.socket:
             raise ConfigurationError(
                 f"{host}: port {port} is in use by {user_of_port(host, port)}.",
                 hint=f"stop that one, or take another port: --port {port + 1}; --port 0 takes any that is free",
+                code="port-in-use",
             ) from fault
         raise ConfigurationError(
             f"{host}: port {port} cannot be served on: {fault}", hint="another address or port: --host, --port"

@@ -372,6 +372,7 @@ def _worker_error(trace: str) -> VisirError:
         return ConfigurationError(
             f"the Python of Spark's workers: {reason}.",
             hint="install visir[sessions] for it, and name it in PYSPARK_PYTHON (the same Python everywhere)",
+            code="python-of-workers",
         )
     return VisirError(f"a worker of Spark: {reason}", hint="its log has the rest; with too little memory, give more")
 

@@ -59,6 +59,7 @@ def inject(collection: Collection, shortcuts: Shortcuts | str) -> Collection:
         raise CollectionError(
             f"{collection.name}: {len(tuples):,} {shortcuts.per}s, but {DIGITS} digits count only {LARGEST:,}.",
             hint="take fewer of them",
+            code="too-few-digits",
         )
     owners = collection.captions["image_id"]
     ordered = _ordered(tuples, owners if per_caption else tuples, collection)

@@ -133,7 +133,11 @@ def check_version(
     if type(version) is int and version == known:
         return
     if type(version) is not int:
-        raise error(f"{path}: has no version of a {what} that visir reads (this one reads {known}).", hint=remedy)
+        raise error(
+            f"{path}: has no version of a {what} that visir reads (this one reads {known}).",
+            hint=remedy,
+            code="version-not-read",
+        )
     age = "a newer" if version > known else "an older"
     raise error(
         f"{path}: written by {age} visir ({what}, version {version}; this one reads {known}).",

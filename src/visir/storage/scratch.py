@@ -603,7 +603,7 @@ def check_new_file(target: str | Path, *, replace: bool = False) -> None:
     if target.is_symlink():
         raise FolderError(f"{target}: is a symbolic link.", hint="name the file itself")
     if target.is_dir():
-        raise FolderError(f"{target}: is a folder.", hint="name a file in it")
+        raise FolderError(f"{target}: is a folder.", hint="name a file in it", code="is-a-folder")
     if target.exists() and not replace:
         raise FolderError(
             f"{target}: exists already.",

@@ -213,7 +213,11 @@ def run_trials(trials: Sequence[TrainingTrial], out: Path, *, jobs: int | None =
         for _ in pool.map(start, unfinished):
             advance()
     if faults:
-        raise VisirError("not all trials ended well:\n  " + "\n  ".join(faults), hint="the same command goes on")
+        raise VisirError(
+            "not all trials ended well:\n  " + "\n  ".join(faults),
+            hint="the same command goes on",
+            code="trials-failed",
+        )
 
 
 # Trainings that cells need: each done once for all studies, in a process of its own, resumed where it was stopped.

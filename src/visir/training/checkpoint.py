@@ -107,6 +107,7 @@ class Checkpoint:
             raise VisirError(
                 f"{self.path} holds a finished checkpoint of another training: {', '.join(differing)} differ.",
                 hint='train into another folder: --out DIR (out="DIR" in Python)',
+                code="finished-by-another",
             )
         # Killed at its very end, a training leaves its state.
         recover(self.path, self.layout.kind, busy=f"{self.path}: another process is writing there; waiting for it")

@@ -37,7 +37,9 @@ def read(path: Path, *, subset: str | None = None, only: str | None = None) -> T
         task = mteb.get_task(str(path), eval_splits=[only] if only else None, hf_subsets=[subset] if subset else None)
     except KeyError:
         names = [named.metadata.name for named in mteb.get_tasks()]
-        raise CollectionError(f"mteb has no task {str(path)!r}.", hint=nearest(str(path), names)) from None
+        raise CollectionError(
+            f"mteb has no task {str(path)!r}.", hint=nearest(str(path), names), code="no-such-task"
+        ) from None
     except ValueError as fault:
         raise CollectionError(f"mteb:{path}: {fault}", hint="leave subset= and split= out to take all") from fault
     return read_mteb_task(task)
@@ -54,6 +56,7 @@ def read_mteb_task(task: Any, *, subset: str | None = None, only: str | None = N
         raise CollectionError(
             f"mteb:{name}: a task of the type {task.metadata.type}, not retrieval.",
             hint="visir.mteb_model(…) goes into mteb.evaluate for such tasks",
+            code="not-a-retrieval-task",
         )
     others = sorted({str(modality) for modality in task.metadata.modalities} - {"text", "image"})
     if others:
@@ -77,7 +80,9 @@ def read_mteb_task(task: Any, *, subset: str | None = None, only: str | None = N
     if not parts:
         known = [*task.dataset, *dict.fromkeys(split for splits in task.dataset.values() for split in splits)]
         raise CollectionError(
-            f"mteb:{name}: no subset {subset!r}, or no split {only!r}.", hint=f"there are {', '.join(map(str, known))}"
+            f"mteb:{name}: no subset {subset!r}, or no split {only!r}.",
+            hint=f"there are {', '.join(map(str, known))}",
+            code="no-such-subset",
         )
     source = f"mteb:{name}, revision {task.metadata.revision}"
     chosen_splits = None if only in (None, "all") else "+".join(split_name(part) for part in str(only).split("+"))

@@ -369,6 +369,7 @@ def image_processor(
         raise EncoderError(
             f"{folder}: patches={patches}: this model takes pictures of one size.",
             hint="leave patches out; NaFlex models take any number (google/siglip2-base-patch16-naflex)",
+            code="one-size-of-pictures",
         )
     return ImageProcessor(processor, runs_on)
 

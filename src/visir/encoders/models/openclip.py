@@ -408,6 +408,7 @@ def _quick_gelu(name: str, architecture: str, trained: bool) -> bool:
             f"{name}: these weights were trained with the exact GELU, and the architecture {architecture} computes "
             "QuickGELU.",
             hint=f"use openclip:{architecture.removesuffix('-quickgelu')}/{name.partition('/')[2]}",
+            code="exact-gelu",
         )
     return trained and not built
 

@@ -409,7 +409,9 @@ def check_new_place(place: str | Path, *, replace: bool) -> None:
         check_new_folder(place, Layout.of("embeddings", ()).kind, replace=replace)
     elif RemoteFolder(str(place)).names() and not replace:
         raise VisirError(
-            f"{place} exists already.", hint="name a new folder, or replace it (--replace; in Python: replace=True)"
+            f"{place} exists already.",
+            hint="name a new folder, or replace it (--replace; in Python: replace=True)",
+            code="exists-already",
         )
 
 

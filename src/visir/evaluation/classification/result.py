@@ -288,11 +288,15 @@ class Classification(Tabular, Plotted, Saved):
         method = method or ("zero-shot" if "zero-shot" in methods else methods[0])
         available = [number for name, number in self.predictions if name == method]
         if not available:
-            raise VisirError(f"there is no method {method!r} here.", hint=f"there are: {', '.join(methods)}")
+            raise VisirError(
+                f"there is no method {method!r} here.", hint=f"there are: {', '.join(methods)}", code="no-such-method"
+            )
         number = shots if shots is not None else available[-1]
         if number not in available:
             raise VisirError(
-                f"{method} was not measured with {number} shots.", hint=f"with: {', '.join(map(str, available))}"
+                f"{method} was not measured with {number} shots.",
+                hint=f"with: {', '.join(map(str, available))}",
+                code="shots-not-measured",
             )
         return method, number
 

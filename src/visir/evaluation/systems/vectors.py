@@ -143,7 +143,9 @@ def vectors_by_side(vectors: Mapping[str, Any], tasks: Sequence[Task], name: str
     if not isinstance(vectors, Mapping) or set(vectors) not in ({"image", "text"}, {"query", "document"}):
         keys = ", ".join(map(repr, vectors)) if isinstance(vectors, Mapping) else f"a {type(vectors).__name__}"
         raise ConfigurationError(
-            f"vectors are given for {keys or 'nothing'}.", hint=f"{example}, or of 'query' and 'document'"
+            f"vectors are given for {keys or 'nothing'}.",
+            hint=f"{example}, or of 'query' and 'document'",
+            code="vectors-of-other-sides",
         )
     modalities = {"image": "image", "text": "text"}
     if tasks:

@@ -462,7 +462,9 @@ def _method(evaluation: CategoryEvaluation) -> list[Block]:
 def _chosen(evaluation: CategoryEvaluation, system: str | None) -> tuple[str, Setting]:
     """The system that is shown, and in which setting."""
     if system is not None and system not in evaluation.systems:
-        raise ConfigurationError(f"no system {system!r} was evaluated", hint=nearest(system, evaluation.systems))
+        raise ConfigurationError(
+            f"no system {system!r} was evaluated", hint=nearest(system, evaluation.systems), code="no-such-system"
+        )
     settings = [setting for setting in evaluation.settings if system and (system, setting) in evaluation.trials]
     setting = settings[0] if settings else evaluation.settings[0]
     systems = systems_in_setting(evaluation, setting)

@@ -117,7 +117,9 @@ def train(
     from visir.sessions.reports.model_view import page_table, reliability_table
 
     if out.exists() and not replace:
-        raise VisirError(f"{out} exists already.", hint="name a new folder, or replace it (--replace)")
+        raise VisirError(
+            f"{out} exists already.", hint="name a new folder, or replace it (--replace)", code="exists-already"
+        )
     trained, protocol = call(), call.given["protocol"]
     if protocol == "live":
         output.table(page_table(trained))

@@ -539,7 +539,9 @@ def restore_state(scorer: LiveScorer, path: str | Path) -> int:
     except (KeyError, TypeError, ValueError, AttributeError) as fault:
         raise VisirError(f"{path}: damaged: {type(fault).__name__}: {fault}.", hint=_REMEDY) from fault
     if model != hash_json(scorer.model.card):
-        raise VisirError(f"{path}: the state of a stream that another model scored.", hint=_REMEDY)
+        raise VisirError(
+            f"{path}: the state of a stream that another model scored.", hint=_REMEDY, code="state-of-another-model"
+        )
     return lines
 
 

@@ -102,6 +102,7 @@ def plot(model: PurchaseModel) -> Plot:
         raise VisirError(
             f"a model of protocol {model.card['protocol']} has no report on later sessions.",
             hint='train(sessions, protocol="live")',
+            code="no-report",
         )
     return reliability(model.card["report"])
 
