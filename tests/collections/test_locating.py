@@ -157,3 +157,27 @@ def test_texts_beside_pictures_are_captions(write, tmp_path) -> None:
         ("000000000.png", ["a dog 0", "a pet 0"]), ("000000001.png", ["a dog 1", "a pet 1"]), ("boxes.png", [])
     ]  # fmt: skip
     assert "captions of 2 pictures from texts beside them" in found.source
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        bytes(range(256)), "café".encode("latin-1"), b"word " * 10_000, b"a line\n" * 21, b"Page\x001",
+        b"Car 0.00 0 -1.57 614.24 181.78 727.31 284.77\nDontCare -1 -1 503.89 169.71\n",
+    ],
+)  # fmt: skip
+def test_what_is_no_caption_is_left_out_and_counted(write, tmp_path, text: bytes) -> None:
+    write("a.png", PICTURES["a.jpg"])
+    write("a.txt", text)
+    found = open_collection(tmp_path)
+    assert list(found) == [("a.png", [])] and "1 .txt" in found.source
+
+
+def test_texts_of_few_pictures_are_no_captions(write, tmp_path) -> None:
+    for number in range(4):
+        write(f"{number}.png", PICTURES["a.jpg"])
+    write("0.txt", "pin: 1234")
+    assert open_collection(tmp_path).captions.num_rows == 0
+    write("1.txt", "ein Hund \U0001f469\u200d\U0001f4bb".encode("utf-16"))
+    captions = open_collection(tmp_path).captions["text"].to_pylist()
+    assert captions == ["pin: 1234", "ein Hund \U0001f469\u200d\U0001f4bb"]

@@ -336,6 +336,13 @@ def test_of_several_prices_the_one_that_is_paid(tmp_path: Path) -> None:
     assert fact(only, "price") == {"101": 19.9, "102": 24.9, "103": 45.0}
 
 
+def test_prices_of_two_currencies_are_not_one_field(tmp_path: Path) -> None:
+    table = "id,title,price EUR,price USD\n1,a cup,10,12\n2,a pan,,900\n"
+    collection = visir.open(f"products:{shop(tmp_path, table)}", images="none")
+    assert fact(collection, "price") == {"1": 10.0, "2": None} or fact(collection, "price") == {"1": 10.0}
+    assert "price: column 'price EUR', not 'price USD'" in notes(collection)
+
+
 def test_a_sale_price_goes_before_the_price(tmp_path: Path) -> None:
     text = "id\ttitle\tprice\tsale price\nA1\tRed shirt\t20.00 USD\t12.00 USD\nA2\tBlue shirt\t15.00 USD\t\n"
     (tmp_path / "google.tsv").write_text(text)

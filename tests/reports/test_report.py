@@ -7,9 +7,9 @@ from types import SimpleNamespace
 
 from refusals import refused
 from visir.errors import VisirError
-from visir.reports import Chart, Column, Report, Section, Table
+from visir.reports import Chart, Column, Section, StudyReport, Table
 from visir.reports.page import Fold, Notice, Paragraph
-from visir.reports.plots import Mark, dots
+from visir.reports.plots import PlotMark, dots
 from visir.storage import FolderKind, new_folder
 
 SYSTEMS = [
@@ -18,17 +18,17 @@ SYSTEMS = [
 ]
 
 
-def report() -> Report:
+def report() -> StudyReport:
     columns = [Column("system", of="name"), Column("R@1", 1, "max", of="mean", scale=100, ends=("low", "high"))]
     table = Table.over(SYSTEMS, columns, caption="Systems")
-    marks = [Mark(one.name, [100 * one.mean, 100 * one.low, 100 * one.high]) for one in SYSTEMS]
+    marks = [PlotMark(one.name, [100 * one.mean, 100 * one.low, 100 * one.high]) for one in SYSTEMS]
     chart = Chart("means", lambda: dots(marks, "R@1, %"), "Means")
     sections = [
         Section("numbers", "Numbers", [Notice(["Few queries."]), chart, table]),
         Section("empty", "Nothing", []),
         Section("more", "More", [Fold("Inside", [Table.pairs([("seed", 1)])])]),
     ]
-    return Report("note", "Two systems", sections, {"queries": 40, "split": ""})
+    return StudyReport("note", "Two systems", sections, {"queries": 40, "split": ""})
 
 
 def test_columns_say_what_they_read() -> None:
@@ -39,7 +39,7 @@ def test_columns_say_what_they_read() -> None:
 
 def test_everything_follows_from_one_description(tmp_path: Path) -> None:
     made = report()
-    assert repr(made).startswith("Report(note: Two systems)\n  mine | 40.0 | 30.0 … 50.0")
+    assert repr(made).startswith("StudyReport(note: Two systems)\n  mine | 40.0 | 30.0 … 50.0")
     assert r"\textbf{40.0}" in made.to_latex() and made.to_pandas()["R@1"].tolist() == [40.0, 20.0]
     assert "R@1, %" in [axes.get_xlabel() for axes in made.plot("means").axes]  # type: ignore[attr-defined]
     with refused(VisirError, "other"):

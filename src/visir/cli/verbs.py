@@ -336,7 +336,7 @@ _ONLY = inspect.Parameter.KEYWORD_ONLY
 
 
 @dataclass(frozen=True)
-class Option:
+class VerbOption:
     """Where the command line differs from the function; what is not said comes from the function."""
 
     about: str = ""  # "" takes the text of SHARED, or else the first sentence of the docstring
@@ -356,14 +356,14 @@ class Option:
 
 
 def option(about: str = "", *names: str, to: str = "", kind: Any = None, default: Any = ..., panel: str | None = None,
-           **more: Any) -> Option:  # fmt: skip
+           **more: Any) -> VerbOption:  # fmt: skip
     """An option whose words, names or type differ from the function's."""
-    return Option(about, names, to, kind, default, panel=panel, more=more)
+    return VerbOption(about, names, to, kind, default, panel=panel, more=more)
 
 
-def argument(metavar: str, about: str, *, to: str = "", kind: Any = None, **more: Any) -> Option:
+def argument(metavar: str, about: str, *, to: str = "", kind: Any = None, **more: Any) -> VerbOption:
     """A parameter without a name."""
-    return Option(about, name=to, kind=kind, argument=True, more={"metavar": metavar, "show_default": False} | more)
+    return VerbOption(about, name=to, kind=kind, argument=True, more={"metavar": metavar, "show_default": False} | more)
 
 
 @dataclass(frozen=True)
@@ -449,19 +449,19 @@ class Call:
 
 
 def calls(
-    target: str, *, leave: str = "", also: str = "", **differ: Option | str
+    target: str, *, leave: str = "", also: str = "", **differ: VerbOption | str
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make a verb of what calls "module:function": where it says `call`, the function's own parameters stand.
 
     `leave` are parameters that the command line has not, `also` shared options of what the function passes on,
-    and `differ` says where words, names or types differ: a text, or an `Option`.
+    and `differ` says where words, names or types differ: a text, or an `VerbOption`.
     """
     known = {name: item for name, item in parameters_of(target).items() if name not in leave.split()}
     made: dict[str, inspect.Parameter] = {}
     python_names: dict[str, str] = {}
     for name in (*known, *also.split()):
-        how = differ.pop(name, Option())
-        how = Option(how) if isinstance(how, str) else how
+        how = differ.pop(name, VerbOption())
+        how = VerbOption(how) if isinstance(how, str) else how
         shown, item = how.name or name, known.get(name)
         default = how.default if how.default is not ... or item is None else item.default
         python_names[shown] = name
@@ -473,7 +473,7 @@ def calls(
             assert item is not None
             kind = how.kind or _kind(item.annotation)
             default = str(default) if kind is str and isinstance(default, int) else default
-            how = how if how.about else Option(item.about, how.names, panel=how.panel, argument=how.argument,
+            how = how if how.about else VerbOption(item.about, how.names, panel=how.panel, argument=how.argument,
                                                more=how.more)  # fmt: skip
             annotation = how.annotation(kind | None if default is None else kind)
         made[shown] = inspect.Parameter(

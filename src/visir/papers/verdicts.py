@@ -290,8 +290,10 @@ class StudyComparison(Tabular):
         """(cell, sentence): which reading comes nearest, for cells with values that are not reproduced."""
         if self.data != "same":
             return ()
-        told = [cell for cell in self.cells if cell.measured.explained]
-        return tuple((cell.row + f", seed {cell.seed}" * bool(cell.seed), cell.measured.explained) for cell in told)
+        explained = [cell for cell in self.cells if cell.measured.explained]
+        return tuple(
+            (cell.row + f", seed {cell.seed}" * bool(cell.seed), cell.measured.explained) for cell in explained
+        )
 
 
 def compare_cells(name: str, study: Study, scale: str, cells: Sequence[TableCell]) -> StudyComparison:

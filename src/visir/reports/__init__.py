@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from visir.reports.formats import to_terminal as to_terminal
     from visir.reports.page import Section as Section
     from visir.reports.report import Chart as Chart
-    from visir.reports.report import Report as Report
+    from visir.reports.report import StudyReport as StudyReport
     from visir.reports.table import Column as Column
     from visir.reports.table import Table as Table
     from visir.reports.tables import card_table as card_table

@@ -11,7 +11,7 @@ import pyarrow as pa
 from visir.errors import VisirError
 from visir.evaluation.by_label import ByLabel, LabelDifferences, LabelMean
 from visir.evaluation.truncation_cost import Truncation
-from visir.reports.plots import FAINT, INK, SERIES, Mark, Square, dots, grid
+from visir.reports.plots import FAINT, INK, SERIES, PlotMark, Square, dots, grid
 from visir.reports.table import Cell, Column, Table, one_line
 from visir.reports.words import display, task_words
 
@@ -80,7 +80,7 @@ def by_label_plot(shown: ByLabel, measure: str | None = None) -> Plot:
     rows, scale = [row for row in shown.rows if name in row.values], display(name).scale
     several = len({row.task for row in rows}) > 1
     marks = [
-        Mark(
+        PlotMark(
             f"{task_words(row.task)}  {row.label}" if several else row.label,
             [scale * value for value in row.values[name][:3]],
             task_words(row.task),

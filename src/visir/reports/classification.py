@@ -12,8 +12,8 @@ from visir.errors import VisirError
 from visir.evaluation.classification.labelling import CLASSIFICATION, PREDICTIONS, VALUES, PictureLabels
 from visir.evaluation.classification.result import Classification, Estimate, Key, method_title
 from visir.reports.page import Block, Fold, Notice, Paragraph, Section
-from visir.reports.plots import DASHES, FAINT, MARKERS, SERIES, Mark, Square, dots, drawing, grid
-from visir.reports.report import Chart, Report
+from visir.reports.plots import DASHES, FAINT, MARKERS, SERIES, PlotMark, Square, dots, drawing, grid
+from visir.reports.report import Chart, StudyReport
 from visir.reports.table import Cell, Column, Table, at, one_line
 from visir.reports.views.parts import facts
 from visir.storage import new_folder
@@ -69,7 +69,7 @@ def class_bars(result: Classification, key: Key) -> Plot:
     ordered = sorted(estimates.items(), key=lambda entry: -entry[1].mean)
     if len(ordered) <= _NAMED:
         names = {f"{name[:40]}{' ' * number if name[40:] else ''}": of for number, (name, of) in enumerate(ordered)}
-        marks = [Mark(name, [100 * value for value in (of.mean, of.low, of.high)]) for name, of in names.items()]
+        marks = [PlotMark(name, [100 * value for value in (of.mean, of.low, of.high)]) for name, of in names.items()]
         axis, lines = "predicted rightly, % (95 % interval; dotted: chance)", {100 * result.chance: DASHES[2]}
         bars = {"": {"bar": 0.7}}
         return dots(marks, axis, size=(6.2, 0.24), styles=bars, lines=lines, limits=(0, 100))
@@ -199,7 +199,7 @@ def tidy_accuracies(result: Classification) -> Table:
     return Table.over(rows, columns)
 
 
-def classification_report(result: Classification) -> Report:
+def classification_report(result: Classification) -> StudyReport:
     """How often a model names the right class: by shots, class by class, what is taken for what."""
     lead = (
         "How often the model names the right class: by prompts alone, and with a few training pictures of each class."
@@ -246,7 +246,7 @@ def classification_report(result: Classification) -> Report:
         "chance": f"{100 * result.chance:.1f} %",
         "most frequent class": f"{100 * result.majority:.1f} %",
     }
-    return Report("classification", f"{result.model} on {result.source}", sections, facts)
+    return StudyReport("classification", f"{result.model} on {result.source}", sections, facts)
 
 
 def best_key(result: Classification) -> Key:

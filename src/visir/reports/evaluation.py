@@ -22,7 +22,7 @@ from visir.reports.by_label import by_label_table, differences_plot, differences
 from visir.reports.examples import Answer, Example, ExampleQueries, Kind, by_image, first_ranks
 from visir.reports.page import Block, Definitions, Fold, GalleryEntry, Inline, Paragraph, Section, Strip, inline
 from visir.reports.plots import hit_curves, rank_distribution, training_curves
-from visir.reports.report import Chart, Report
+from visir.reports.report import Chart, StudyReport
 from visir.reports.shown import ShownItems, first_captions
 from visir.reports.table import Column, Table, shortened
 from visir.reports.tables import card_table, headline_table, measures_table
@@ -312,7 +312,7 @@ def write_report(
         "protocol": inline("<code>{}</code>", protocol.fingerprint[:12]),
     }
     title = title or f"{result.system} on {protocol.collection}"
-    return Report("evaluation report", title, sections, facts).write(path)
+    return StudyReport("evaluation report", title, sections, facts).write(path)
 
 
 def _tasks(source: Source | None, names: Sequence[str]) -> dict[str, Task]:

@@ -11,8 +11,8 @@ import pyarrow as pa
 from visir.errors import VisirError
 from visir.evaluation.granularity import GranularityStudy, says
 from visir.reports.page import Paragraph, Section
-from visir.reports.plots import Mark, dots
-from visir.reports.report import Chart, Report
+from visir.reports.plots import PlotMark, dots
+from visir.reports.report import Chart, StudyReport
 from visir.reports.table import Column, Table, at
 from visir.robustness.granularity import FEATURES, Profile
 from visir.storage import FolderKind, new_folder
@@ -51,7 +51,11 @@ def changes_table(study: GranularityStudy, profile: Profile) -> Table:
         Column("before", 3, of="original"),
         Column("change", 3, signed=True, of="difference", ends=("low", "high")),
         Column(
-            "%", 1, signed=True, of=lambda change: change.original and change.difference / change.original, scale=100
+            "%",
+            1,
+            signed=True,
+            of=lambda change: change.difference / change.original if change.original else None,
+            scale=100,
         ),
         Column(f"p ({compared.correction})", 4, positive=True, of="p_corrected"),
     ]
@@ -84,7 +88,7 @@ def tidy_changes(study: GranularityStudy) -> Table:
     return Table.over(rows, [Column("profile", of=at(0)), *(Column(name, of=at(1, name)) for name in names)])
 
 
-def granularity_report(study: GranularityStudy) -> Report:
+def granularity_report(study: GranularityStudy) -> StudyReport:
     """How detailed captions are, and where there are two collections, what differs."""
     lead = Paragraph("Means over captions. Images are drawn, with all their captions, for the intervals.", "lead")
     chart = Chart(
@@ -109,7 +113,7 @@ def granularity_report(study: GranularityStudy) -> Report:
         Section("protocol", "Protocol", [protocol_table(study)]),
     ]
     title = " and ".join(counted[study.profiles[0]].name for counted in study.counted)
-    return Report(
+    return StudyReport(
         "granularity", title, sections, headline=[changes_table(study, profile) for profile in study.comparisons]
     )
 
@@ -158,5 +162,5 @@ def granularity_plot(study: GranularityStudy) -> Plot:
         for name in filter(by_feature.__contains__, FEATURES):
             change = by_feature[name]
             values = [100 * value / change.original for value in (change.difference, change.low, change.high)]
-            marks.append(Mark(_title(name), values, f"{profile} profile"))
+            marks.append(PlotMark(_title(name), values, f"{profile} profile"))
     return dots(marks, "change, % (95 % interval)", size=(6.2, 0.34), lines={0: "-"})

@@ -139,7 +139,7 @@ def _shorter(path: str) -> str:
 # The kinds of charts that most studies need: rows with their values and intervals, and squares of a matrix.
 
 
-class Mark(NamedTuple):
+class PlotMark(NamedTuple):
     """A value in the row of a chart, with its interval if it has one."""
 
     row: str  # what the row is called
@@ -155,7 +155,7 @@ class Mark(NamedTuple):
 
 
 def dots(
-    marks: Sequence[Mark],
+    marks: Sequence[PlotMark],
     axis: str,
     *,
     title: str = "",
@@ -308,7 +308,7 @@ def measure_dots(result: Result, measures: Sequence[str] | None = None) -> Plot:
         raise VisirError(
             f"{result.system}: no measure to draw.", hint=f"give some of measures=[…]: {', '.join(fractions) or 'none'}"
         )
-    marks: list[Mark] = []
+    marks: list[PlotMark] = []
     for name in chosen:
         for task in result.tasks:
             if name not in result.per_query[task].column_names:
@@ -318,7 +318,7 @@ def measure_dots(result: Result, measures: Sequence[str] | None = None) -> Plot:
             if known.any():
                 ends = interval_of(values[known], None if units is None else units[known])
                 drawn = [100 * float(value) for value in (values[known].mean(), *ends)]
-                marks.append(Mark(_name(name, recall), drawn, task_words(task)))
+                marks.append(PlotMark(_name(name, recall), drawn, task_words(task)))
     title = f"{result.system} on {result.protocol.collection}"
     return dots(marks, "percent, with 95 % intervals", title=title, limits=(0, None))
 
@@ -328,7 +328,7 @@ def difference_dots(comparison: Comparison) -> Plot:
     filled."""
     # Measures that are no fractions (ranks, gains) have another unit and are left out.
     marks = [
-        Mark(
+        PlotMark(
             f"{task_words(entry.task)}  {entry.measure}",
             [100 * value for value in (entry.difference, entry.low, entry.high)],
             entry.system,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from visir.display import counted
 from visir.evaluation.probes import ROLES, SOURCES, ProbeResult, Role, Source
 from visir.reports.page import Block, Card, Cards, Definitions, Figures, Paragraph, Section, inline
-from visir.reports.plots import DASHES, FAINT, SERIES, Mark, dots
-from visir.reports.report import Chart, Report
+from visir.reports.plots import DASHES, FAINT, SERIES, PlotMark, dots
+from visir.reports.report import Chart, StudyReport
 from visir.reports.table import Column, Table, one_line
 from visir.storage import FolderKind, new_folder
 
@@ -47,8 +47,8 @@ def fact_dots(result: ProbeResult) -> Plot:
             name = one_line(fact.name.replace("_", " "))
             for source, reading in fact.readings.items():
                 values = [100 * value for value in (reading.accuracy, reading.low, reading.high)]
-                marks.append(Mark(name, values, SOURCE_WORDS[source], role))
-                marks.append(Mark(name, [100 * reading.chance], "chance", role))
+                marks.append(PlotMark(name, values, SOURCE_WORDS[source], role))
+                marks.append(PlotMark(name, [100 * reading.chance], "chance", role))
     axis = "held-out examples named rightly, %"
     # A little apart, so that what is named every time from both does not hide one below the other.
     return dots(
@@ -63,7 +63,7 @@ def role_means(result: ProbeResult) -> Plot:
         row = f"{role}\n{counted(sum(fact.role == role for fact in result.facts), 'facts')}"
         for mean in (mean for mean in result.roles if mean.role == role):
             values = [100 * value for value in (mean.mean, mean.low, mean.high)]
-            marks.append(Mark(row, values, SOURCE_WORDS[mean.source]))
+            marks.append(PlotMark(row, values, SOURCE_WORDS[mean.source]))
     least = min(-8.0, *(1.1 * (mark.values[0] if mark.low != mark.low else mark.low) for mark in marks))
     axis = "from chance (0) to perfect, %"
     return dots(marks, axis, size=(5.4, 0.5), styles=_MARKS, lines={0: DASHES[2]}, limits=(least, 104), legend=3)
@@ -133,7 +133,7 @@ def _bounded(value: float, low: float, high: float) -> str:
     return f"{column.text(value)} ({ends})"
 
 
-def probe_report(result: ProbeResult) -> Report:
+def probe_report(result: ProbeResult) -> StudyReport:
     """What an encoder's vectors hold: by role, fact by fact, and how it was measured."""
     lead = (
         "A linear probe guesses each fact of a scene from a vector alone. 0 is what guessing the most frequent value "
@@ -172,7 +172,7 @@ def probe_report(result: ProbeResult) -> Report:
         "shortcuts": result.shortcuts or "none",
     }
     title = f"{_encoders(result)} on {result.collection}"
-    return Report("probe report", title, sections, facts, [roles_table(result)])
+    return StudyReport("probe report", title, sections, facts, [roles_table(result)])
 
 
 def write_probe_report(

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from visir.display import counted, listed
 from visir.reports.page import Block, Bullets, Definitions, Fold, Page, Paragraph, Section, inline
-from visir.reports.plots import DASHES, SERIES, Mark, dots
-from visir.reports.report import Chart, Report
+from visir.reports.plots import DASHES, SERIES, PlotMark, dots
+from visir.reports.report import Chart, StudyReport
 from visir.reports.table import Column, Table, one_line, shortened
 from visir.studies.profile.result import ABILITIES, ModelProfile, SkillScore
 
@@ -27,14 +27,14 @@ def strength_dots(profile: ModelProfile) -> Plot:
     """A line for each task: the strength of the model with its interval, and that of the reference."""
     several = _has_several_sources(profile)
     model, reference = (one_line(name)[:40] for name in (profile.model, profile.reference))
-    marks: list[Mark] = []
+    marks: list[PlotMark] = []
     for row in profile.scores:
         label = shortened(one_line(row.name if several else row.skill), _LONGEST_LABEL)
         label += " " * sum(mark.row.rstrip() == label and mark.series == model for mark in marks)  # one of its own
         values = [_drawn(row, value) for value in (row.score, row.low, row.high) if not isnan(value)]
         if row.reference is not None:
-            marks.append(Mark(label, [_drawn(row, row.reference)], f"{reference} ", row.ability))
-        marks.append(Mark(label, values, model, row.ability))
+            marks.append(PlotMark(label, [_drawn(row, row.reference)], f"{reference} ", row.ability))
+        marks.append(PlotMark(label, values, model, row.ability))
     lowest = min([0.0, *(_percent(row, value) for row in profile.scores for value in (row.score, row.low))])
     return dots(
         marks,
@@ -160,7 +160,7 @@ def profile_page(profile: ModelProfile, command: str = "") -> Page:
     return profile_report(profile).page(command)
 
 
-def profile_report(profile: ModelProfile) -> Report:
+def profile_report(profile: ModelProfile) -> StudyReport:
     """What a model can do: at a glance, ability by ability, what was not measured, and how it was."""
     best = profile.by_strength
     lead = f"Every task that data is at hand for, the strongest first, in percent. {_explained(profile)}"
@@ -198,7 +198,7 @@ def profile_report(profile: ModelProfile) -> Report:
         inline("reference <b>{}</b>", profile.reference or "none"),
         *(inline("{}", part.strip()) for part in profile.summary.split(";")),
     ]
-    return Report("model profile", f"What {profile.model} can do", sections, facts)
+    return StudyReport("model profile", f"What {profile.model} can do", sections, facts)
 
 
 def _how(profile: ModelProfile) -> list[Block]:

@@ -1,7 +1,7 @@
 """How a study is described: sections of tables, charts, galleries and sentences. Its looks follow from that.
 
-A study says what it is in one function, `report_of(study) -> Report`. From it come its view in a notebook, its tables
-for documents and other tools, its page, and its folder.
+A study says what it is in one function, `report_of(study) -> StudyReport`. From it come its view in a notebook, its
+tables for documents and other tools, its page, and its folder.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Chart:
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Report(Tabular, Plotted):
+class StudyReport(Tabular, Plotted):
     """A study as tables, charts and sentences: printed, shown in notebooks, drawn, written as a page and a folder.
 
     Attributes:
@@ -91,9 +91,9 @@ class Report(Tabular, Plotted):
         headline: The tables that a notebook shows first; by default those of the first section.
 
     Example:
-        >>> from visir.reports import Column, Report, Section, Table
+        >>> from visir.reports import Column, StudyReport, Section, Table
         >>> table = Table.of([Column("system"), Column("R@1", 1, "max")], [["mine", 41.25], ["yours", 40.0]])
-        >>> report = Report("note", "Two systems", [Section("numbers", "Numbers", [table])])
+        >>> report = StudyReport("note", "Two systems", [Section("numbers", "Numbers", [table])])
         >>> print(report.to_markdown(), end="")
         | system |      R@1 |
         | ------ | -------: |
@@ -138,7 +138,7 @@ class Report(Tabular, Plotted):
                 shown.append(block)
         if self.charts and not any(isinstance(block, Chart) for block in shown):
             shown.append(Paragraph("plot() draws it.", "soft"))
-        for section in filter(lambda one: one.in_notebooks, (first, *others) if self.headline else others):
+        for section in filter(lambda part: part.in_notebooks, (first, *others) if self.headline else others):
             tables = [block for block in inside(section.blocks) if isinstance(block, Table)]
             shown += [Fold(section.title, tables)] if tables else []
         return shown
@@ -206,17 +206,17 @@ def inside(blocks: Sequence[Block]) -> Iterator[Block]:
 # How reports are shown (`visir.display`).
 
 
-def blocks(report: Report) -> list[Block]:
+def blocks(report: StudyReport) -> list[Block]:
     """What a notebook shows."""
     return report.blocks()
 
 
-def table(report: Report) -> Table:
+def table(report: StudyReport) -> Table:
     """The table that says most."""
     return report.table
 
 
-def plot(report: Report, name: str | None = None) -> Plot:
+def plot(report: StudyReport, name: str | None = None) -> Plot:
     """A chart of the page; the first one by default."""
     charts = report.charts
     if not charts or (name is not None and name not in charts):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from visir.reports.page import Block, Code, Paragraph, Section, inline
 from visir.reports.plots import DASHES, FAINT, INK, MARKERS, SERIES, drawing
-from visir.reports.report import Chart, Report
+from visir.reports.report import Chart, StudyReport
 from visir.reports.table import Column, Table
 from visir.studies.shortcut_audit import Audit
 
@@ -97,7 +97,7 @@ def write_audit_report(path: str | Path, audit: Audit, command: Sequence[str] = 
         Section("plot", "Retrieval over bits", [chart]),
         Section("made", "How it was made", [Code(shlex.join(command))] if command else []),
     ]
-    return Report("shortcut audit", audit.name, sections).write(path)
+    return StudyReport("shortcut audit", audit.name, sections).write(path)
 
 
 def _spread(values: Floats, digits: int = 1) -> str:

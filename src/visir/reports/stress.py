@@ -24,8 +24,8 @@ from visir.reports import page
 from visir.reports.evaluation import grouping_labels
 from visir.reports.examples import Answer, Example, ExampleQueries, first_ranks
 from visir.reports.page import Block, GalleryEntry, Inline, Paragraph, Section, Strip, Thumbnail, Tile, inline
-from visir.reports.plots import DASHES, SERIES, Mark, Square, dots, grid
-from visir.reports.report import Chart, Report
+from visir.reports.plots import DASHES, SERIES, PlotMark, Square, dots, grid
+from visir.reports.report import Chart, StudyReport
 from visir.reports.shown import ShownItems, first_captions
 from visir.reports.table import Cell, Column, Table
 from visir.reports.tables import card_table
@@ -47,9 +47,9 @@ def degradation_bars(effects: Sequence[Effect], queries: str) -> Plot:
     marks = []
     for effect in effects:
         title, family, only = effect.outcome.title, effect.outcome.family, effect.on_changed
-        marks.append(Mark(title, [effect.overall.percent, *effect.overall.percent_interval], everything, family))
+        marks.append(PlotMark(title, [effect.overall.percent, *effect.overall.percent_interval], everything, family))
         if only is not None and effect.coverage < 1:
-            marks.append(Mark(title, [only.percent], some, family))
+            marks.append(PlotMark(title, [only.percent], some, family))
     ends = [0.0, *(end for mark in marks for end in mark.values if not isnan(end))]
     room = max((max(ends) - min(ends)) * 0.04, 0.5)
     return dots(
@@ -406,7 +406,7 @@ class WorstHit:
 
 def stress_report(
     study: Stress, collection: Collection | None = None, *, granularity: str = "", fail_under: float | None = None
-) -> Report:
+) -> StudyReport:
     """What a brittleness study says; with the collection also the worst-hit queries, pictured."""
     protocol, numbers = study.protocol, _numbers(study, granularity, fail_under)
     labels = [] if collection is None else grouping_labels(study.plain)
@@ -426,7 +426,7 @@ def stress_report(
         "split": protocol.split,
         "protocol": inline("<code>{}</code>", protocol.fingerprint[:12]),
     }
-    return Report(
+    return StudyReport(
         "brittleness report", f"{study.system} on {study.collection}", sections, facts, [effects_table(study)]
     )
 

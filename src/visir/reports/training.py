@@ -20,7 +20,7 @@ from visir.files import read_bytes
 from visir.reports import page
 from visir.reports.page import Block, Paragraph, Section, inline
 from visir.reports.plots import DASHES, FAINT, INK, MARKERS, SERIES, drawing, plot_blocks, training_curves
-from visir.reports.report import Chart, Report
+from visir.reports.report import Chart, StudyReport
 from visir.reports.table import Cell, Column, Table, one_line
 from visir.reports.views.parts import facts
 from visir.reports.words import task_words
@@ -315,7 +315,7 @@ def write_training_report(path: str | Path, folder: str | Path) -> Path:
             "texts": recipe["text"]["tower"],
             "objective": _objective(recipe),
         }
-        return Report("training report", f"{recipe['name']}, seed {recipe['seed']}", sections, shown).write(path)
+        return StudyReport("training report", f"{recipe['name']}, seed {recipe['seed']}", sections, shown).write(path)
 
 
 def _objective(recipe: dict[str, Any]) -> str:

@@ -479,8 +479,8 @@ def check_pictures(recipe: Recipe, model: TrainingModel, splits: Splits) -> None
             return True
         sides = [assigned.items("image") for assigned in _assigned(recipe, split, "image")]
         views = [*_views(base_encoder), base_encoder]  # of two together the vectors of each are kept
-        kept = [[view.several, view.whole] if isinstance(view, WithWhole) else [view] for view in views]
-        encoders = [encoder for each in kept for encoder in each]
+        groups = [[view.several, view.whole] if isinstance(view, WithWhole) else [view] for view in views]
+        encoders = [encoder for each in groups for encoder in each]
         return not all(is_stored(encoder, items) for encoder in encoders for items in sides)
 
     check_there([split for split in (splits.train, splits.validation) if is_read(split)])

@@ -799,8 +799,8 @@ def fit(
 
         def stop() -> NoReturn:
             save()
-            kept = f"; its state is in {place.path}: the same with resume=True (--resume) goes on" if place else ""
-            raise KeyboardInterrupt(f"{recipe.name}: stopped after step {training.steps_done:,}{kept}")
+            state = f"; its state is in {place.path}: the same with resume=True (--resume) goes on" if place else ""
+            raise KeyboardInterrupt(f"{recipe.name}: stopped after step {training.steps_done:,}{state}")
 
         while not training.is_done:
             with closing(training.run_epoch()) as steps:

@@ -322,8 +322,8 @@ def _explained(spot: Spot, errors: Sequence[Any], origin: Mapping[tuple[str, ...
     elif error["type"] in _NO_SECTION:
         message = f"{dotted} is a section, not a single value (found {value!r}): {dotted}.KEY = …"
     else:
-        said = [_WORDS.get(error["type"], error["msg"].removeprefix("Value error, ")) for error in errors]
-        message = f"{dotted}: {'; or '.join(said)} (found {value!r})"
+        messages = [_WORDS.get(error["type"], error["msg"].removeprefix("Value error, ")) for error in errors]
+        message = f"{dotted}: {'; or '.join(messages)} (found {value!r})"
     place = next(_places(where, origin), "")
     return f"{place}: {message}" if place else message
 

@@ -76,7 +76,8 @@ def photos(path: Path) -> Draft:
         for number, text in enumerate(captions.get(real, ())):
             draft.add_caption(f"{name}#{number}", text, name)
     if captions:
-        draft.notes.append(f"captions of {counted(len(captions), 'pictures')} from texts beside them")
+        example = _text_beside(next(iter(captions)))
+        draft.notes.append(f"captions of {counted(len(captions), 'pictures')} from texts beside them, e.g. {example}")
     note_unread(draft, unread)
     if others:
         draft.notes.append(others)
@@ -91,21 +92,38 @@ def _text_beside(name: str) -> str:
     return f"{name.rpartition('.')[0] or name}.txt"
 
 
-def _captions_beside(place: Path | Archive, names: Iterable[str], pictures: Iterable[str]) -> dict[str, list[str]]:
+def _captions_beside(place: Path | Archive, names: Iterable[str], pictures: Sequence[str]) -> dict[str, list[str]]:
     """The captions of pictures in texts of the same name, each line one, as img2dataset writes them."""
+    # Where fewer than half of the pictures have one, texts are something else: a note, a licence, a page that was read.
     captions = {}
     texts = {name for name in names if name.endswith(".txt")}
     for name in pictures if texts else ():
         if (text := _text_beside(name)) in texts:
             data = (place / text).read_bytes() if isinstance(place, Path) else place.read(text)
-            lines = [line.strip() for line in data.decode("utf-8-sig", "replace").split("\n") if line.strip()]
-            if lines and not _NUMBERS.fullmatch("".join(lines)):
+            if lines := _caption_lines(data):
                 captions[name] = lines
-    return captions
+    return captions if 2 * len(captions) >= len(pictures) else {}
 
 
-_NUMBERS = re.compile(r"[\d\s.eE+-]*")
-"""What boxes of objects are written with, in texts beside pictures that are no captions."""
+_LONGEST_TEXT, _MOST_LINES = 16 * 1024, 20
+_NUMBER = re.compile(r"[\d.eE+-]+")
+_NO_TEXT = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
+
+
+def _caption_lines(data: bytes) -> list[str]:
+    """The lines of a text that can be captions: nothing of what is no text, is too long, or is mostly numbers."""
+    if len(data) > _LONGEST_TEXT:
+        return []
+    try:
+        text = data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
+    except UnicodeDecodeError:
+        return []
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    words = text.split()
+    numbers = sum(_NUMBER.fullmatch(word) is not None for word in words)  # boxes of objects are written with these
+    if _NO_TEXT.search(text) or len(lines) > _MOST_LINES or 2 * numbers > len(words):
+        return []
+    return lines
 
 
 def _of_visir(files: Sequence[str]) -> set[str]:

@@ -61,14 +61,14 @@ def read(
     root = path.parent if path.is_file() else path
     draft = Draft(path.absolute().name.removesuffix(".parquet"), root, f"Hugging Face dataset {path.absolute().name}")
     columns = _columns(path, _schema(parts[0].file), image, caption, id, caption_id)
-    found = [(part, *row) for part in parts for row in _rows(part, columns, root)]
-    names = [name for _, _, name, _, _ in found]
+    rows = [(part, *row) for part in parts for row in _rows(part, columns, root)]
+    names = [name for _, _, name, _, _ in rows]
     named = None not in names and len(set(names)) == len(names)
     chosen = TableColumns(None, tuple(columns["captions"]), _ID, caption_id, None, columns["language"])
     labels = columns["labels"]
     filler = DraftFiller(draft, chosen, classes=frozenset(name.lower() for name in labels))
     cells: dict[str, tuple[str, str]] = {}
-    for part, place, name, cell, row in found:
+    for part, place, name, cell, row in rows:
         own = row.pop(id) if id else name if named else place
         if own is None:
             draft.fault(f"{place}: no id ({id} is null)")

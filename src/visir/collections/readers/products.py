@@ -173,9 +173,14 @@ class _Finder:
         return fitting[0] if fitting else None
 
     def every(self, role: str, usual: Sequence[str]) -> tuple[str, ...]:
-        fitting = tuple(self._by_name[name] for name in usual if name in self._by_name)
-        if len(fitting) > 1:
-            self.doubts.append(f"{role}: column {', else '.join(map(repr, fitting))} ({role}_column= names one)")
+        named = tuple(self._by_name[name] for name in usual if name in self._by_name)
+        # One field has one currency: "price EUR" is not filled up from "price USD".
+        currency = next(filter(None, map(_currency_in, named)), None)
+        fitting = tuple(name for name in named if _currency_in(name) in (None, currency))
+        if len(named) > 1:
+            others = "".join(f", not {name!r}" for name in named if name not in fitting)
+            columns = ", else ".join(map(repr, fitting))
+            self.doubts.append(f"{role}: column {columns}{others} ({role}_column= names one)")
         return fitting
 
     def several(self, given: str | None) -> tuple[str, ...]:

@@ -382,8 +382,8 @@ class Grammar(ABC):
 
     def beside(self, scene: Scene, first: Thing, side: Side, draws: Draws) -> str:
         """That one of the two things is on one side of the other: "A blue ball is to the left of a red dog …"."""
-        one, other = ("thing", "of_other") if first == "subject" else ("other", "of_thing")
-        named = {"first": self.words[one](self, scene), "of_second": self.words[other](self, scene)}
+        first_place, other = ("thing", "of_other") if first == "subject" else ("other", "of_thing")
+        named = {"first": self.words[first_place](self, scene), "of_second": self.words[other](self, scene)}
         return self.say("beside", scene, draws, side=self.sides[side], **named)
 
     def beside_at(self, scene: Scene) -> str:

@@ -149,10 +149,15 @@ class LateInteractionEncoder(Encoder):
     form: VectorForm = "multi-vector"
     batch_size = 8
 
-    def __init__(self, name: str, model: Any, files: ModelFiles, asked: Mapping[str, Any], device: str) -> None:
+    def __init__(self, name: str, model: Any, files: ModelFiles, settings: Mapping[str, Any], device: str) -> None:
         # asked: The values of the options of the name.
-        self._model, self._device, self._vectors, self._template = model, device, asked["vectors"], asked["template"]
-        self._processor = _processor_of(files.folder, asked["processor"], asked["image_tokens"])
+        self._model, self._device, self._vectors, self._template = (
+            model,
+            device,
+            settings["vectors"],
+            settings["template"],
+        )
+        self._processor = _processor_of(files.folder, settings["processor"], settings["image_tokens"])
         self._tokenizer: Any = self._processor.tokenizer
         self._image_token = int(self._processor.image_token_id)  # what stands for a piece of a picture
         self.dimension = int(model.config.embedding_dim)
@@ -162,22 +167,22 @@ class LateInteractionEncoder(Encoder):
         positions = int(model.config.get_text_config().max_position_embeddings)
         roles: tuple[Role, ...] = ("query", "document")
         room = positions - max(self._tokens([""], role)["input_ids"].shape[1] for role in roles)
-        if asked["max_length"] is not None and asked["max_length"] > room:
+        if settings["max_length"] is not None and settings["max_length"] > room:
             raise EncoderError(
-                f"{files.folder}: max_length={asked['max_length']} is more than the {room} tokens that this model has "
-                "room for.",
+                f"{files.folder}: max_length={settings['max_length']} is more than the {room} tokens that this model "
+                "has room for.",
                 hint=f"at most {room}",
                 code="max-length-more",
             )
-        self._room = asked["max_length"] or room  # tokens of a text that are read, without the prompt
+        self._room = settings["max_length"] or room  # tokens of a text that are read, without the prompt
         self.card = EncoderCard(
             name=name,
             family=f"transformers-{model.config.model_type}",
             revision=files.revision,
             weights=files.fingerprint,
-            image_preprocessing={**self._image_values(asked["processor"]), "counted": self._vectors},
+            image_preprocessing={**self._image_values(settings["processor"]), "counted": self._vectors},
             text_preprocessing=self._text_values(),
-            dtype=asked["dtype"],
+            dtype=settings["dtype"],
         )
 
     def preprocess(self, image: Image) -> Pixels:
@@ -439,7 +444,7 @@ def load(
     import transformers
 
     device = pick_device(device)
-    asked = {
+    settings = {
         "processor": one_of(name, options, "processor", BACKENDS),
         "vectors": one_of(name, options, "vectors", VECTORS),
         "template": template_of(name, options),
@@ -449,4 +454,4 @@ def load(
     }
     with loading(name):
         model = load_model(name, getattr(transformers, class_name), files, dtype).to(device)
-        return LateInteractionEncoder(name, model, files, asked, device)
+        return LateInteractionEncoder(name, model, files, settings, device)

@@ -33,7 +33,7 @@ from visir.products.task import Setting
 from visir.records.catalogue import Catalogue
 from visir.reports import page
 from visir.reports.page import Block, Branch, Fold, Group, Inline, Paragraph, Section, Thumbnail, inline, thumbnails
-from visir.reports.report import Chart, Report
+from visir.reports.report import Chart, StudyReport
 from visir.reports.shown import cut
 from visir.reports.table import Column, Table
 from visir.robustness.corruptions import pictures
@@ -290,7 +290,7 @@ def write_categories_report(
         Section("made", "How it was made", _method(evaluation)),
     ]
     title = f"Category-to-image search on {evaluation.catalogue.name}"
-    report = Report("category-to-image report", title, sections, _facts(evaluation, trials[0], splits))
+    report = StudyReport("category-to-image report", title, sections, _facts(evaluation, trials[0], splits))
     return report.write(path, command=command, beside=beside)
 
 

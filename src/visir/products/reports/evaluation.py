@@ -10,7 +10,7 @@ import pyarrow as pa
 from visir.products.evaluation import TABLE, CategoryEvaluation, FirstAnswers
 from visir.products.task import Setting
 from visir.reports.page import Block, Paragraph
-from visir.reports.plots import FAINT, SERIES, Mark, dots, drawing
+from visir.reports.plots import FAINT, SERIES, PlotMark, dots, drawing
 from visir.reports.table import Cell, Column, Spread, Table, at, one_line, shortened
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def settings_table(evaluation: CategoryEvaluation, setting: Setting) -> Table:
     splits = max(len(evaluation.trials[system, setting]) for system in systems)
     columns = [Column("system", of=str), *mean_columns(evaluation, TABLE, setting)]
     if splits > 1:
-        deviation = Column("± R-prec", 1, of=lambda one: evaluation.spread(one, setting, "rprecision").sd, scale=100)
+        deviation = Column("± R-prec", 1, of=lambda row: evaluation.spread(row, setting, "rprecision").sd, scale=100)
         columns.append(deviation)
     notes = [f"In percent; means over {splits} splits." if splits > 1 else "In percent.", *words_notes(evaluation)]
     return Table.over(systems, columns, caption=setting_head(evaluation, setting), notes=notes)
@@ -115,10 +115,10 @@ def differences_table(evaluation: CategoryEvaluation) -> Table:
     compared = evaluation.compare()
     columns = [
         Column("setting", of="task"),
-        Column("difference in R-precision", of=lambda one: f"{one.system} − {one.baseline}"),
+        Column("difference in R-precision", of=lambda row: f"{row.system} − {row.baseline}"),
         Column("points", 1, signed=True, of="difference", scale=100, ends=("low", "high")),
         Column(f"p ({compared.correction})", 4, positive=True, of="p_corrected"),
-        Column("beyond chance", of=lambda one: "not testable" if one.untested else one.p_corrected < 0.05),
+        Column("beyond chance", of=lambda row: "not testable" if row.untested else row.p_corrected < 0.05),
     ]
     notes = [f"{compared.how}; {compared.correction.capitalize()} over {compared.family} comparisons.", *compared.notes]
     return Table.over(compared.differences, columns, caption="Differences between systems", notes=notes)
@@ -173,7 +173,7 @@ def setting_dots(evaluation: CategoryEvaluation, name: str = "rprecision") -> Pl
             if (system, setting) in evaluation.trials:
                 spread = evaluation.spread(system, setting, name)
                 values = [100 * value for value in (spread.mean, spread.mean - spread.sd, spread.mean + spread.sd)]
-                marks.append(Mark(shortened(one_line(system), _WIDEST), values, SETTING_WORDS[setting].lower()))
+                marks.append(PlotMark(shortened(one_line(system), _WIDEST), values, SETTING_WORDS[setting].lower()))
     styles = {SETTING_WORDS[setting].lower(): mark for setting, mark in _MARKS.items()}
     return dots(marks, "R-precision, %", size=(6.4, 0.6), apart=0.17, styles=styles, limits=(0, 101), legend=3)
 
@@ -186,8 +186,8 @@ def seen_lines(evaluation: CategoryEvaluation, name: str = "rprecision") -> Plot
             parts = {part: 100 * value for part, (value, _) in evaluation.by_seen(system, setting, name).items()}
             row = f"{setting}: {shortened(one_line(system), _WIDEST)}"
             if len(parts) == 2:
-                marks.append(Mark(row, [parts["seen"], *parts.values()], "seen"))
-            marks += [Mark(row, [value], part) for part, value in parts.items()]
+                marks.append(PlotMark(row, [parts["seen"], *parts.values()], "seen"))
+            marks += [PlotMark(row, [value], part) for part, value in parts.items()]
     mark = {"marker": "o", "markersize": 7, "color": SERIES[0]}
     styles = {"seen": mark, "unseen": {**mark, "fillstyle": "none"}}
     return dots(marks, "R-precision, %", size=(6.4, 0.34), apart=0, styles=styles, limits=(-1, 101), legend=2)

@@ -28,10 +28,10 @@ def shortened(inferred: InferredCategories) -> Table:
 
 def _table(inferred: InferredCategories, most: int) -> Table:
     columns = [
-        *(Column("product", of="id"), Column("title", of=lambda one: cut(one.title))),
-        Column("category", of=lambda one: " › ".join(one.answer.path) if one.answer else None),
-        Column("confidence", 2, of=lambda one: one.answer and one.answer.confidence),
-        Column("else", of=lambda one: _named(one.others[0]) if one.others else None),
+        *(Column("product", of="id"), Column("title", of=lambda product: cut(product.title))),
+        Column("category", of=lambda product: " › ".join(product.answer.path) if product.answer else None),
+        Column("confidence", 2, of=lambda product: product.answer and product.answer.confidence),
+        Column("else", of=lambda product: _named(product.others[0]) if product.others else None),
     ]
     total = len(inferred.products)
     notes = [f"{inferred.answered:,} of {total:,} products have an answer. {inferred.reached}"]

@@ -24,7 +24,7 @@ class View(NamedTuple):
     arrow: str = ""  # columns for computing, where the table is not enough: of Arrow, or a table
     plot: str = ""
     save: str = ""  # writes a folder
-    report: str = ""  # describes it as a `Report`, whose notebook view is its own
+    report: str = ""  # describes it as a `StudyReport`, whose notebook view is its own
 
     def function(self, name: str) -> Callable[..., Any] | None:
         """The function of one of the fields, None where there is none."""
@@ -120,7 +120,7 @@ VIEWS = {
         _PROFILE, "", "profile_table", "tidy_profile", "strength_dots", "write_profile", "profile_report"
     ),
     "studies.Audit": View("visir.reports.shortcut_audit", "", "audit_table", "", "audit_plot"),
-    "reports.Report": View("visir.reports.report", "blocks", "table", "", "plot"),
+    "reports.StudyReport": View("visir.reports.report", "blocks", "table", "", "plot"),
     "reports.Plot": View("visir.reports.plots", "plot_blocks"),
     "reports.Table": View("visir.reports.views.parts", table="itself"),
 }

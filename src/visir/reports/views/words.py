@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from visir.reports.page import Block, Cards, Paragraph
-from visir.reports.plots import Mark, dots, plot_blocks
+from visir.reports.plots import PlotMark, dots, plot_blocks
 from visir.reports.table import Column, Table, at
 from visir.reports.views.parts import facts
 from visir.reports.words import word_card
@@ -69,6 +69,6 @@ def matched_words_arrow(shown: MatchedWords) -> pa.Table:
 
 def matched_words_plot(shown: MatchedWords) -> Plot:
     """A bar for each of the words that give most."""
-    marks = [Mark(match.term, [match.product]) for match in shown.matches[:WORDS_DRAWN]]
+    marks = [PlotMark(match.term, [match.product]) for match in shown.matches[:WORDS_DRAWN]]
     axis = "part of the score: weight in the query × weight in the answer"
     return dots(marks, axis, size=(6.4, 0.3), styles={"": {"bar": 0.62}})

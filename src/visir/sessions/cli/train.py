@@ -13,7 +13,7 @@ from visir.cli.options import (
     ReplaceOption,
     out_option,
 )
-from visir.cli.verbs import Call, Option, argument, calls, examples, option
+from visir.cli.verbs import Call, VerbOption, argument, calls, examples, option
 from visir.sessions.cli.serve import MappingOption, PresetOption
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def predict(
 THESIS = "Protocol of the thesis"
 
 
-def _of_thesis(about: str) -> Option:
+def _of_thesis(about: str) -> VerbOption:
     return option(about, panel=THESIS, show_default=False)
 
 

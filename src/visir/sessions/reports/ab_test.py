@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from visir.reports.page import Block, Group, Notice, Paragraph, Section
 from visir.reports.plots import FAINT, SERIES, drawing, plot_blocks
-from visir.reports.report import Chart, Report
+from visir.reports.report import Chart, StudyReport
 from visir.reports.table import Column, Table
 from visir.reports.views.parts import facts
 from visir.sessions.online.ab_test import LEAST_OUTCOMES, TRUSTED, AbTest, VariantEffect
@@ -50,13 +50,15 @@ def variants_table(test: AbTest) -> Table:
     """One row for each variant: units, outcomes, decisions."""
     total = sum(variant.units for variant in test.variants) or 1
     columns = [
-        Column("variant", of=lambda one: one.name + (" (control)" if one.name == test.control else "")),
+        Column("variant", of=lambda variant: variant.name + (" (control)" if variant.name == test.control else "")),
         *(Column("sessions", 0, of="sessions"), Column(test.unit, 0, of="units")),
-        Column("planned %", 1, of=lambda one: test.planned_shares[one.name], scale=100),
-        Column("%", 1, of=lambda one: one.units / total, scale=100),
+        Column("planned %", 1, of=lambda variant: test.planned_shares[variant.name], scale=100),
+        Column("%", 1, of=lambda variant: variant.units / total, scale=100),
         *(Column("with an outcome", 0, of="positive"), Column(f"mean per {test.unit[:-1]}", 4, of="mean")),
         Column("without outcome", 0, of="without"),
-        Column("decisions", of=lambda one: ", ".join(f"{k} {n:,}" for k, n in one.decisions.items()) or "not told"),
+        Column(
+            "decisions", of=lambda variant: ", ".join(f"{k} {n:,}" for k, n in variant.decisions.items()) or "not told"
+        ),
     ]
     return Table.over(test.variants, columns, caption="Variants")
 
@@ -110,7 +112,7 @@ def write_ab_test_report(
     return ab_test_report(test).write(path, command=command, beside=beside)
 
 
-def ab_test_report(test: AbTest) -> Report:
+def ab_test_report(test: AbTest) -> StudyReport:
     """What an online test says: what to do, the difference over time, and whether it can be trusted."""
     advice = sentences(test)
     first: list[Block] = [Notice(advice, title="What to do")] if not test.is_trusted else [Paragraph(s) for s in advice]
@@ -154,4 +156,4 @@ def ab_test_report(test: AbTest) -> Report:
         Section("checks", "Can the test be trusted?", [Paragraph(check) for check in checks], short="Checks"),
         Section("made", "How it was made", [Group("Method", [Paragraph(line) for line in method])]),
     ]
-    return Report("online test", test.name, sections, {"control": test.control, "error": f"{test.error:g}"})
+    return StudyReport("online test", test.name, sections, {"control": test.control, "error": f"{test.error:g}"})

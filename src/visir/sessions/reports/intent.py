@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from visir.reports.page import Block, Code, Definitions, Fold, Section, inline
 from visir.reports.plots import DASHES, INK, SERIES, drawing, plot_blocks
-from visir.reports.report import Chart, Report
+from visir.reports.report import Chart, StudyReport
 from visir.reports.table import Cell, Column, Table
 from visir.sessions.features import FEATURE_SETS
 from visir.sessions.prediction.models import TITLES, all_bought
@@ -279,7 +279,7 @@ def write_intent_report(
         facts.append(inline("{}", PurchaseUse.of(summary.card["purchases"]).sentence))
     # By the settings; the protocol names the log by its mapping.
     title = f"Purchase intent, page by page: {' and '.join(settings)} sessions"
-    return Report("purchase intent", title, sections, facts).write(path, replace=replace)
+    return StudyReport("purchase intent", title, sections, facts).write(path, replace=replace)
 
 
 def _importances(summary: Summary) -> list[Block]:

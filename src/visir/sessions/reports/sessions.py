@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from visir.reports import page
 from visir.reports.formats import to_csv, to_latex, to_markdown
 from visir.reports.page import Block, Fold, Group, Paragraph, Section, inline
-from visir.reports.report import Report
+from visir.reports.report import StudyReport
 from visir.reports.table import Cell, Column, Table
 from visir.reports.views.parts import facts
 from visir.sessions.description import Characterisation, Statistic, StatisticCell
@@ -224,7 +224,7 @@ def write_sessions_report(
         inline("hours in <b>{}</b>", characterisation.declared["zone"]),
         *([hidden] if characterisation.suppress > 1 else []),
     ]
-    report = Report("sessions that buy", characterisation.name, sections, facts)
+    report = StudyReport("sessions that buy", characterisation.name, sections, facts)
     return report.write(path, command=command, beside=beside)
 
 

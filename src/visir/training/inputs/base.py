@@ -155,12 +155,12 @@ class TrainingExamples:
         anchor_rows = self.anchor_rows[rows]
         hard: dict[str, Any] = {}
         if self.negatives is not None and draw is not None:
-            for side, found in (
+            for side, entries in (
                 ("", self.negatives.positives(self.positives, self.anchor_rows, rows, draw)),
                 ("anchor_", self.negatives.anchors(self.anchors, self.anchor_rows, rows, draw)),
             ):
-                if found is not None:
-                    hard[f"{side}negatives"], hard[f"{side}negative_rows"] = found
+                if entries is not None:
+                    hard[f"{side}negatives"], hard[f"{side}negative_rows"] = entries
         return TrainingBatch(
             anchors=self.anchors.batch(anchor_rows, draw, rows),
             positives=self.positives.batch(rows, draw, rows),
