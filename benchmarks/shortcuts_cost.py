@@ -23,13 +23,12 @@ from numpy.typing import NDArray
 from visir.training.build import build_model
 from visir.training.data import open_splits
 from visir.training.examples import build_examples
-from visir.training.fit import DualEncoder
+from visir.training.fit import DualEncoder, Training
 from visir.training.inputs.base import EpochRandom
-from visir.training.loop import Share, StepPosition
 from visir.training.learner import Processes
+from visir.training.loop import Share, StepPosition
 from visir.training.recipe import Recipe, read_recipe
 from visir.training.shipped import find_recipe
-from visir.training.fit import Training
 
 RESNET = ("image.tower=resnet", "image.weights=random", "image.size=224", "optimiser.batch=16")
 MODELS: Mapping[str, Sequence[str]] = {
