@@ -181,3 +181,9 @@ def test_texts_of_few_pictures_are_no_captions(write, tmp_path) -> None:
     write("1.txt", "ein Hund \U0001f469\u200d\U0001f4bb".encode("utf-16"))
     captions = open_collection(tmp_path).captions["text"].to_pylist()
     assert captions == ["pin: 1234", "ein Hund \U0001f469\u200d\U0001f4bb"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-16", "utf-32"])
+def test_a_table_in_two_or_four_bytes_a_letter(write, encoding: str) -> None:
+    path = write("t.csv", "image,caption\na.jpg,a red square\n".encode(encoding))
+    assert open_collection(path).captions["text"].to_pylist() == ["a red square"]

@@ -341,6 +341,9 @@ def test_prices_of_two_currencies_are_not_one_field(tmp_path: Path) -> None:
     collection = visir.open(f"products:{shop(tmp_path, table)}", images="none")
     assert fact(collection, "price") == {"1": 10.0, "2": None} or fact(collection, "price") == {"1": 10.0}
     assert "price: column 'price EUR', not 'price USD'" in notes(collection)
+    table = "id,title,sale price,price EUR\n1,a cup,8,10\n2,a pan,,12\n"
+    collection = visir.open(f"products:{shop(tmp_path, table)}", images="none")
+    assert fact(collection, "price") == {"1": 8.0, "2": 12.0}, "a column that names no currency goes with one that does"
 
 
 def test_a_sale_price_goes_before_the_price(tmp_path: Path) -> None:

@@ -1070,3 +1070,17 @@ def test_pictures_that_were_set_aside_are_tried_again_when_asked(tmp_path: Path)
     again = encode_parts(encoder, source, parts, skip_broken=True, replace=True)
     assert (again.files, again.images, again.broken) == (1, 3, 0)
     assert Parts(parts).status().broken == 0 and sum(map(len, Parts(parts))) == 6
+
+
+def test_what_a_living_writer_has_begun_is_not_cleared(tmp_path: Path) -> None:
+    place = parts_folder.open_place(tmp_path / "parts")
+    first = PartLease.take(place, "00000", None, 120)
+    assert first is not None
+    begun = tmp_path / "parts" / parts_folder.FOLDER / f".new-{first.writer}"
+    begun.parent.mkdir(exist_ok=True)
+    begun.write_bytes(b"half")
+    parts_folder.clear_away(place, 120)
+    assert begun.exists()
+    assert PartLease.take(place, "00000", first.state, 120) is not None  # somebody else has claimed the part since
+    parts_folder.clear_away(place, 120)
+    assert not begun.exists()
