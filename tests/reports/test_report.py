@@ -52,3 +52,11 @@ def test_everything_follows_from_one_description(tmp_path: Path) -> None:
     page = (tmp_path / "out" / "note.html").read_text("utf-8")
     assert page.count("<section") == 3 and "note.csv" in page and "&lt;b&gt;" in page and "Nothing" not in page
     assert (tmp_path / "out" / "note.csv").read_text("utf-8").startswith("system,R@1,95 % interval\nmine,40.0,")
+
+
+def test_the_headline_stands_in_the_place_of_the_first_table() -> None:
+    headline = Table.pairs([("seed", 1)])
+    made = report()
+    shown = StudyReport("note", "Two systems", made.sections, headline=[headline]).blocks()
+    assert [block for block in shown if isinstance(block, Table)] == [headline]
+    assert [block.summary for block in shown if isinstance(block, Fold)] == ["Numbers", "More"]

@@ -12,12 +12,12 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
+import visir.reports.page as page
 from visir.errors import VisirError
 from visir.evaluation.assembly import Source
 from visir.evaluation.by_label import LabelDifferences, by_label, label_differences
 from visir.evaluation.scoring import typical_measures
 from visir.records import GROUP, IMAGE, Collection, Items, Qrels, Result, Run, Task
-from visir.reports import page
 from visir.reports.by_label import by_label_table, differences_plot, differences_table
 from visir.reports.examples import Answer, Example, ExampleQueries, Kind, by_image, first_ranks
 from visir.reports.page import Block, Definitions, Fold, GalleryEntry, Inline, Paragraph, Section, Strip, inline

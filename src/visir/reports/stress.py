@@ -15,12 +15,12 @@ import numpy as np
 import pyarrow as pa
 from markupsafe import Markup
 
+import visir.reports.page as page
 from visir.errors import VisirError
 from visir.evaluation.measures.measure import RSUM_CUTOFFS
 from visir.evaluation.stress.effect import GROUPS, Effect, Jaccard, RsumChange, StressByLabel
 from visir.evaluation.stress.stress import DCG, Stress
 from visir.records import Collection, Items
-from visir.reports import page
 from visir.reports.evaluation import grouping_labels
 from visir.reports.examples import Answer, Example, ExampleQueries, first_ranks
 from visir.reports.page import Block, GalleryEntry, Inline, Paragraph, Section, Strip, Thumbnail, Tile, inline

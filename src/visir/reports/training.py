@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+import visir.reports.page as page
 from visir.display import Displayed
 from visir.encoders.checkpoints import ENCODER, read_description
 from visir.errors import VisirError
 from visir.files import read_bytes
-from visir.reports import page
 from visir.reports.page import Block, Paragraph, Section, inline
 from visir.reports.plots import DASHES, FAINT, INK, MARKERS, SERIES, drawing, plot_blocks, training_curves
 from visir.reports.report import Chart, StudyReport

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import visir.reports.page as page
 from visir.errors import VisirError
 from visir.evaluation.measures import MEASURES, Measure, base_of
 from visir.records import Protocol
-from visir.reports import page
 from visir.reports.page import Block, Card, CloudWord, Paragraph, Thumbnail, WordCloud, embedded
 from visir.reports.shown import cut
 from visir.sparse.top_terms import TopTerms
