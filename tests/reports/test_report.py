@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from refusals import refused
 from visir.errors import VisirError
 from visir.reports import Chart, Column, Section, StudyReport, Table
+from visir.reports.granularity import changes_table
 from visir.reports.page import Fold, Notice, Paragraph
 from visir.reports.plots import PlotMark, dots
 from visir.storage import FolderKind, new_folder
@@ -60,3 +61,23 @@ def test_the_headline_stands_in_the_place_of_the_first_table() -> None:
     shown = StudyReport("note", "Two systems", made.sections, headline=[headline]).blocks()
     assert [block for block in shown if isinstance(block, Table)] == [headline]
     assert [block.summary for block in shown if isinstance(block, Fold)] == ["Numbers", "More"]
+
+
+def test_how_it_was_made_stands_once() -> None:
+    made = report()
+    own = Section("made", "How it was made", [Paragraph("By hand.")])
+    for sections in (made.sections, [*made.sections, own]):
+        page = StudyReport("note", "Two systems", sections).page("visir stress")
+        assert [section.anchor for section in page.sections] == ["numbers", "more", "made"]
+
+
+def test_a_change_of_granularity_in_percent_of_what_was_there() -> None:
+    names = SimpleNamespace(name="one")
+    changes = [
+        SimpleNamespace(feature="words", original=8.0, difference=-2.0, low=-3.0, high=-1.0, p_corrected=0.01),
+        SimpleNamespace(feature="words", original=0.0, difference=0.0, low=0.0, high=0.0, p_corrected=1.0),
+    ]
+    compared = SimpleNamespace(changes=changes, correction="holm", original=names, refined=names)
+    table = changes_table(SimpleNamespace(comparisons={"strict": compared}), "strict")  # type: ignore[arg-type]
+    percent = [column.name for column in table.columns].index("%")
+    assert [row[percent] for row in table.rows] == [-25.0, None]
