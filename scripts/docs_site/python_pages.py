@@ -96,7 +96,14 @@ PARTS: dict[str, Part] = {
         "What is minimised in training.",
         tuple(
             f"visir.training.objectives.{name}"
-            for name in ("infonce.InfoNCE", "infonce.Triplet", "infonce.IFM", "infonce.Cosine", "objective.LTD", "objective.ITD")
+            for name in (
+                "infonce.InfoNCE",
+                "infonce.Triplet",
+                "infonce.IFM",
+                "infonce.Cosine",
+                "objective.LTD",
+                "objective.ITD",
+            )
         ),
     ),
     "training-loop": Part(
