@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -105,10 +106,12 @@ def compare(
 
 
 def _names(paths: list[Path]) -> list[str]:
-    """Names of the files of runs without their endings; where two are alike whole paths, or paths with numbers."""
-    stems, whole = [path.stem for path in paths], [str(path) for path in paths]
-    numbered = [f"{name} ({number})" for number, name in enumerate(whole, 1)]
-    return next((names for names in (stems, whole) if len(set(names)) == len(names)), numbered)
+    """Names of the files of runs without their endings; where two are alike what differs in their paths, or a number."""
+    absolute = [path.absolute() for path in paths]
+    shared = len(os.path.commonprefix([path.parent.parts for path in absolute]))
+    stems, short = [path.stem for path in paths], [str(Path(*path.parts[shared:])) for path in absolute]
+    numbered = [f"{name} ({number})" for number, name in enumerate(short, 1)]
+    return next((names for names in (stems, short) if len(set(names)) == len(names)), numbered)
 
 
 def _beside_published(
