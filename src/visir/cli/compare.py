@@ -106,10 +106,10 @@ def compare(
 
 
 def _names(paths: list[Path]) -> list[str]:
-    """Names of the files of runs without their endings; where two are alike what differs in their paths, or a number."""
+    """Names of the files of runs without their endings; where two are alike what differs in their paths."""
     absolute = [path.absolute() for path in paths]
-    shared = len(os.path.commonprefix([path.parent.parts for path in absolute]))
-    stems, short = [path.stem for path in paths], [str(Path(*path.parts[shared:])) for path in absolute]
+    shared = Path(os.path.commonpath([path.parent for path in absolute]))
+    stems, short = [path.stem for path in paths], [str(path.relative_to(shared)) for path in absolute]
     numbered = [f"{name} ({number})" for number, name in enumerate(short, 1)]
     return next((names for names in (stems, short) if len(set(names)) == len(names)), numbered)
 
