@@ -170,6 +170,7 @@ def test_the_language_of_captions_in_a_table(tmp_path: Path) -> None:
         ("['a dog' 'a wet dog'\n 'a pet']", ["a dog", "a wet dog", "a pet"]),  # NumPy
         ("[]", []),
         ("[sic] a dog", ["[sic] a dog"]),
+        ('["a dog", null]', ["a dog"]),
         ("[1]", ["[1]"]),
         ("a dog [wet]", ["a dog [wet]"]),
         ("[a dog]", ["[a dog]"]),
@@ -191,6 +192,19 @@ def test_a_list_of_captions_in_a_cell_is_several_captions(tmp_path: Path, cell: 
 def test_ids_of_captions_in_a_list_belong_to_them(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text('raw,sentids,filename\n"[""a dog"", ""a pet""]","[7, 8]",a.jpg\n')
     assert visir.open(tmp_path / "t.csv").captions["id"].to_pylist() == ["7", "8"]
+
+
+def test_captions_that_are_null_are_counted_and_take_their_ids_along(tmp_path: Path) -> None:
+    """The first row of JSON lines need not have every column."""
+    rows = (
+        {"image": "a.jpg", "caption": None},
+        {"image": "b.jpg", "caption": ["x", None, "y"], "caption_id": [1, 2, 3], "language": ["en", "fr", "de"]},
+    )
+    (tmp_path / "t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = visir.open(tmp_path / "t.jsonl", images="none")
+    assert found.captions["id"].to_pylist() == ["1", "3"] and found.captions["text"].to_pylist() == ["x", "y"]
+    assert found.captions["language"].to_pylist() == ["en", "de"]
+    assert "captions that are null are left out: 2 (line 1, line 2)" in found.source
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import csv
 import io
+import itertools
 import lzma
 import re
 import zlib
@@ -392,13 +393,18 @@ _ENTRY = re.compile(r"""\s*('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?|
 """An entry of a list as Python prints it; NumPy prints no commas."""
 
 
+_CAPTIONS = (set(), {str}, {str, type(None)})
+"""The types in a list that can be one of captions."""
+
+
 def entries_of(cell: Any, *, texts: bool = False) -> list[Any]:
     """The values in a cell: those of a list, also of one that is written out, else the value; none if null."""
     # texts: A list of anything but texts is no list of captions, so that "[1]" is what somebody wrote.
     if isinstance(cell, str):
         written = written_list(cell) if cell.startswith(("[", " [")) else None
-        is_list = written is not None and not (texts and not all(isinstance(entry, str) for entry in written))
-        return written if written is not None and is_list else [cell]
+        if written is None or (texts and {*map(type, written)} not in _CAPTIONS):
+            return [cell]
+        return written
     return [] if cell is None else list(cell) if isinstance(cell, list | tuple) else [cell]
 
 
@@ -438,13 +444,17 @@ SPLIT_COLUMNS = ("split", "set", "partition")
 LANGUAGE_COLUMNS = ("language",)
 
 
+_FIRST_ROWS = 1_000
+
+
 def first_columns(path: Path, layout: TextLayout | None = None) -> list[str]:
-    """The columns of a table's first row, for reading it."""
+    """The columns of a table, for reading it; of JSON lines, whose rows may differ, those of the first thousand."""
     if plain_name(path).lower().endswith(".parquet"):
         return _parquet_columns(path)
     if is_text_table(path):
         return csv_columns(path, layout=layout)
-    return list(next(read_rows(path), ("", {}))[1])
+    rows = itertools.islice(json_lines(path, _ignore), _FIRST_ROWS)
+    return list(dict.fromkeys(name for _, row in rows for name in row))
 
 
 def all_columns(path: Path) -> list[str]:

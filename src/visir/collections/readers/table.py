@@ -28,6 +28,7 @@ from visir.collections.tables import (
     read_rows,
     text_layout,
 )
+from visir.display import listed
 from visir.errors import CollectionError, VisirError
 
 COLUMN_OPTIONS = (
@@ -181,6 +182,7 @@ class DraftFiller:
     differing: dict[str, str] = field(default_factory=dict)
     # By image and column the first value that is not empty, and its place.
     values: dict[tuple[str, str], tuple[Any, str]] = field(default_factory=dict)
+    nulls: list[str] = field(default_factory=list)  # the places of captions that are null
 
     def add(self, rows: Iterable[tuple[str, dict[str, Any]]], where: str = "") -> None:
         """All rows of one table."""
@@ -200,6 +202,9 @@ class DraftFiller:
             for name, differs in self.differing.items()
             if name != self.columns.language
         ]
+        if self.nulls:
+            places = listed(self.nulls[:3], len(self.nulls))
+            self.draft.notes.append(f"captions that are null are left out: {len(self.nulls):,} ({places})")
         return self.draft
 
     def _add_row(self, place: str, row: dict[str, Any]) -> None:
@@ -221,11 +226,19 @@ class DraftFiller:
         if columns.split and row.get(columns.split):
             split = SPLITS.get(str(row[columns.split]).lower(), str(row[columns.split]))
         draft.splits[image.row] = self._one(identifier, "split", split, place) or ""
-        texts = [text for column in columns.captions for text in entries_of(row.get(column), texts=True)]
+        cells = [row.get(column) for column in columns.captions]
+        texts = [entry for cell in cells for entry in entries_of(cell, texts=True)]
         ids = [str(own) for own in entries_of(row.get(columns.caption_id))] if columns.caption_id else []
         languages = (
             _languages(row.get(columns.language), len(texts)) if columns.language and texts else [None] * len(texts)
         )
+        if None in cells or None in texts:
+            self.nulls.append(place)
+            given = [entry is not None for entry in texts]
+            texts, ids, languages = (
+                list(itertools.compress(values, given)) if len(values) == len(given) else values
+                for values in (texts, ids, languages)
+            )
         image.captions = draft.add_captions_of_row(
             place, identifier, texts, image.captions, ids=ids, languages=languages
         )
