@@ -112,3 +112,26 @@ def test_a_name_that_no_file_can_have_is_unknown(name: str, monkeypatch: pytest.
         visir.models(name)
     with pytest.raises(EncoderError):
         load(name)
+
+
+def test_weights_that_a_sentence_model_lacks_are_not_made_up(saved: dict[str, Path], tmp_path: Path) -> None:
+    """A pooler is not missed, because nothing reads it; any other weight is, in the head of a re-ranker too."""
+    from safetensors.torch import load_file, save_file
+
+    tiny_sentence.save_re_ranker(tmp_path / "ranker")
+    for folder, left_out in ((saved["st"], "layer.1."), (saved["routed"], "layer.1."), (saved["colbert"], "layer.1."),
+                             (tmp_path / "ranker", "classifier.")):  # fmt: skip
+        copy = Path(shutil.copytree(folder, tmp_path / f"without-{folder.name}"))
+        for file in copy.rglob("model.safetensors"):
+            state = load_file(file)
+            if any("pooler." in name for name in state):
+                save_file(
+                    {name: value for name, value in state.items() if "pooler." not in name}, file, {"format": "pt"}
+                )
+        opened = visir.load_cross_encoder if left_out == "classifier." else visir.load
+        opened(str(copy), device="cpu")
+        for file in copy.rglob("model.safetensors"):
+            state = {name: value for name, value in load_file(file).items() if left_out not in name}
+            save_file(state, file, {"format": "pt"})
+        with refused(EncoderError, left_out, code="weights-not-checkpoint"):
+            opened(str(copy), device="cpu")

@@ -626,14 +626,44 @@ def load_model(
         model, report = model_class.from_pretrained(
             files.folder, dtype=getattr(torch, dtype), output_loading_info=True, **trusted
         )
-    missing = sorted(
-        key for key in report["missing_keys"] if not any(fnmatchcase(key, f"{pattern}.*") for pattern in unused)
-    )
-    if missing:
+    _check_weights(name, model_class, report["missing_keys"], [f"{pattern}.*" for pattern in unused])
+    return model.eval()
+
+
+def _check_weights(name: str, model_class: type[Any], missing: Iterable[str], unused: Sequence[str]) -> None:
+    """Refuse a checkpoint that lacks weights, unless nothing reads them."""
+    lacking = sorted(key for key in missing if not any(fnmatchcase(key, pattern) for pattern in unused))
+    if lacking:
         raise EncoderError(
-            f"{name}: {len(missing)} weights of {model_class.__name__} are not in this checkpoint: "
-            f"{', '.join(missing[:4])}" + (", …" if len(missing) > 4 else "."),
+            f"{name}: {len(lacking)} weights of {model_class.__name__} are not in this checkpoint: "
+            f"{', '.join(lacking[:4])}" + (", …" if len(lacking) > 4 else "."),
             hint="it was made for another task, or is another kind of model",
             code="weights-not-checkpoint",
         )
-    return model.eval()
+
+
+_reading = RLock()
+
+
+@contextmanager
+def complete_weights(name: str, unused: Callable[[type[Any]], Sequence[str]]) -> Iterator[None]:
+    """Around code of another library that loads models of transformers: a checkpoint that lacks a weight is refused."""
+    # unused: Patterns of the weights of a class that are never computed.
+    # The library neither asks transformers what was missing nor hands our asking on. What other threads load at the
+    # same time is theirs: they get what they asked for, and no refusal.
+    from transformers import PreTrainedModel
+
+    function, thread = PreTrainedModel.from_pretrained.__func__, get_ident()  # type: ignore[attr-defined]
+
+    def reading(cls: type[Any], *arguments: Any, output_loading_info: bool = False, **options: Any) -> Any:
+        model, report = function(cls, *arguments, output_loading_info=True, **options)
+        if get_ident() == thread:
+            _check_weights(name, cls, report["missing_keys"], unused(cls))
+        return (model, report) if output_loading_info else model
+
+    with _reading, only_errors():
+        PreTrainedModel.from_pretrained = classmethod(reading)  # type: ignore[method-assign, assignment]
+        try:
+            yield
+        finally:
+            PreTrainedModel.from_pretrained = classmethod(function)  # type: ignore[method-assign]

@@ -23,6 +23,7 @@ from visir.encoders.models.hub import (
     SMALL_FILES,
     TORCH_BIN,
     ModelFiles,
+    complete_weights,
     loading,
     no_progress_bar,
     other_repositories,
@@ -45,7 +46,7 @@ from visir.encoders.models.text_inputs import (
     token_counts,
     vocabulary_hash,
 )
-from visir.encoders.models.transformers_kinds import positions
+from visir.encoders.models.transformers_kinds import DUAL_FAMILIES, positions
 from visir.encoders.towers.base import Inputs
 from visir.encoders.towers.pretrained_backbone import (
     PretrainedBackbone,
@@ -469,13 +470,14 @@ class SentenceRequest:
         device, dtype = of_torch(self.device, self.dtype)
         precision = getattr(torch, dtype)
         with loading(self.name, code=self.trusted), no_progress_bar(), self.files.code_held():
-            model = getattr(sentence_transformers, self.kind)(
-                str(self.files.folder),
-                device=device,
-                local_files_only=True,
-                trust_remote_code=self.trusted,
-                model_kwargs={"dtype": precision},
-            )
+            with complete_weights(self.name, _unused):
+                model = getattr(sentence_transformers, self.kind)(
+                    str(self.files.folder),
+                    device=device,
+                    local_files_only=True,
+                    trust_remote_code=self.trusted,
+                    model_kwargs={"dtype": precision},
+                )
             model = model.to(precision).eval()  # modules after the transformer are not told the dtype
             check_saved_tokenizer(model, self.files.folders)
             self.files.check_code(model)
@@ -610,6 +612,13 @@ def refuse_cross_encoder(bare: str) -> EncoderError:
         hint=f"visir.load_cross_encoder({bare!r}), or as second stage: --rerank {bare}",
         code="is-cross-encoder",
     )
+
+
+def _unused(model_class: type[Any]) -> Sequence[str]:
+    """The weights of a class that the library never computes: its own modules pool what a text model gives."""
+    if family := DUAL_FAMILIES.get(model_class.__name__):
+        return [f"{module}.*" for module in family.unused]
+    return () if hasattr(model_class, "get_image_features") else ("pooler.*", "*.pooler.*")
 
 
 def check_code(request: SentenceRequest) -> None:
