@@ -393,7 +393,7 @@ _ENTRY = re.compile(r"""\s*('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?|
 """An entry of a list as Python prints it; NumPy prints no commas."""
 
 
-_CAPTIONS = (set(), {str}, {str, type(None)})
+_CAPTIONS: tuple[set[type], ...] = (set(), {str}, {str, type(None)})
 """The types in a list that can be one of captions."""
 
 

@@ -229,16 +229,17 @@ class DraftFiller:
         cells = [row.get(column) for column in columns.captions]
         texts = [entry for cell in cells for entry in entries_of(cell, texts=True)]
         ids = [str(own) for own in entries_of(row.get(columns.caption_id))] if columns.caption_id else []
-        languages = (
-            _languages(row.get(columns.language), len(texts)) if columns.language and texts else [None] * len(texts)
-        )
+        languages: list[str | None] = [None] * len(texts)
+        if columns.language and texts:
+            languages = _languages(row.get(columns.language), len(texts))
         if None in cells or None in texts:
             self.nulls.append(place)
-            given = [entry is not None for entry in texts]
-            texts, ids, languages = (
-                list(itertools.compress(values, given)) if len(values) == len(given) else values
-                for values in (texts, ids, languages)
-            )
+            given = [place for place, text in enumerate(texts) if text is not None]
+            if len(ids) == len(texts):
+                ids = [ids[place] for place in given]
+            if len(languages) == len(texts):
+                languages = [languages[place] for place in given]
+            texts = [texts[place] for place in given]
         image.captions = draft.add_captions_of_row(
             place, identifier, texts, image.captions, ids=ids, languages=languages
         )

@@ -653,17 +653,17 @@ def complete_weights(name: str, unused: Callable[[type[Any]], Sequence[str]]) ->
     # same time is theirs: they get what they asked for, and no refusal.
     from transformers import PreTrainedModel
 
-    function, thread = PreTrainedModel.from_pretrained.__func__, get_ident()  # type: ignore[attr-defined]
+    function, thread = PreTrainedModel.from_pretrained.__func__, get_ident()
 
-    def reading(cls: type[Any], *arguments: Any, output_loading_info: bool = False, **options: Any) -> Any:
+    def reading(cls: type[Any], /, *arguments: Any, output_loading_info: bool = False, **options: Any) -> Any:
         model, report = function(cls, *arguments, output_loading_info=True, **options)
         if get_ident() == thread:
             _check_weights(name, cls, report["missing_keys"], unused(cls))
         return (model, report) if output_loading_info else model
 
     with _reading, only_errors():
-        PreTrainedModel.from_pretrained = classmethod(reading)  # type: ignore[method-assign, assignment]
+        PreTrainedModel.from_pretrained = classmethod(reading)
         try:
             yield
         finally:
-            PreTrainedModel.from_pretrained = classmethod(function)  # type: ignore[method-assign]
+            PreTrainedModel.from_pretrained = classmethod(function)
