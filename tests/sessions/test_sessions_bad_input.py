@@ -319,6 +319,7 @@ def test_a_log_that_reads_but_means_something_else_is_remarked_on(tmp_path: Path
             (seconds, {"unit": "ms"}, "the log begins on 1970-01-21: is it right?"),
             (both, {"unit": "ms"}, "begins on 1970-01-21, and until 2025-02-23: are two units mixed?"),
             (b"a,2025-02-23 00:00:00,page\nb,2025-02-23T00:00:00+01,page\n", iso, "1 times have no offset"),
+            (b"a,2025-02-23,page\nb,2025-02-23T00:00:00Z,page\n", iso, "1 times have no offset"),
             (b"a,2025-02-23T00:00:00Z,pages\n", iso, "'pages' (1). For the first: did you mean 'page'"),
             (b"a,2025-02-23T00:00:00Z,page\n", iso, "'sale' never occurs"),
         ]
@@ -369,7 +370,7 @@ def test_python_has_what_the_verb_says(tmp_path: Path) -> None:
 def test_amounts_and_times_as_people_write_them(tmp_path: Path) -> None:
     written = {
         "1,50": 1.5, "1.234,56": 1234.56, "€ 10": 10.0, "49.90": 49.9, "1,234.56": 1234.56, "12.00 USD": 12.0,
-        "-3,5": -3.5, "1,234": None, "on request": None, "": None,
+        "-3,5": -3.5, "1,234": None, "on request": None, "": None, "N/A": None,
     }  # fmt: skip
     lines = [f"v{row};2024-03-11 11:06:40 {'-0400' if row % 2 else '+01:00'};buy;{text}"
              for row, text in enumerate(written)]  # fmt: skip
@@ -383,4 +384,9 @@ def test_amounts_and_times_as_people_write_them(tmp_path: Path) -> None:
             for row in pq.read_table(file).to_pylist()]  # fmt: skip
     rows.sort(key=lambda row: row["arrival"])
     assert [row["price"] for row in rows] == list(written.values())
+    unread = [text for text, price in written.items() if price is None and text not in ("", "N/A")]
+    assert [row["written_price"] for row in rows if row["written_price"]] == unread
+    assert counts.flags["no_price"] == len(unread)
+    told = json.loads((tmp_path / "out" / "counts.json").read_text())["advice"]
+    assert any("Prices that cannot be read: row 8: '1,234', row 9: 'on request'." in sentence for sentence in told)
     assert rows[1]["time"] - rows[0]["time"] == 5 * 3_600_000_000

@@ -240,16 +240,19 @@ FLAGS = {
     "unknown_action": 'an action that the mapping does not name; accepted as "other"',
     "ambiguous_time": "a wall clock that summer time shows twice; read as the first",
     "no_offset": "a time without an offset; read as UTC",
+    "no_price": "a price that cannot be read; the event counts, without one",
 }
 """What is remarkable about an accepted event."""
 
-EVENT_COLUMNS = ("arrival", *COLUMNS, "unknown_action", "ambiguous_time", "no_offset", "written_time")
-"""Columns of an event, accepted or rejected; `written_time` is what the log has where no time can be read."""
+EVENT_COLUMNS = ("arrival", *COLUMNS, "unknown_action", "ambiguous_time", "no_offset", "written_time", "written_price")
+"""Columns of an event, accepted or rejected; those of `written` are what the log has where nothing can be read."""
 
 PLACE_COLUMNS = ("late", "repeated_order", "place", "session")
 """What an accepted event has besides."""
 
 _TEXTS = ("visitor", "customer", "device", "location", "channel", "page", "query", "order_id", "key")
+_NO_VALUE = ("", "-", "–", "na", "n/a", "nan", "nil", "none", "null")
+"""Texts that say that there is no value."""
 _SAME = (*_TEXTS, "time", "price", "action", "unknown_action", "ambiguous_time")
 _IN_ORDER = "PARTITION BY visitor ORDER BY time, arrival"
 _LAST = 253_402_300_800_000_000  # the first microsecond of the year 10000
@@ -290,8 +293,8 @@ def rows_sql(
 def events_sql(mapping: LogMapping, rows: str) -> str:
     """SQL of one event per row, with `reason` (null for an accepted event) and its flags."""
     texts = [f"nullif(CAST({mapping.events.get(name, 'NULL')} AS STRING), '') AS {name}" for name in _TEXTS]
-    price = mapping.events.get("price", "NULL")
-    price = f"coalesce(TRY_CAST({price} AS DOUBLE), {_amount(price)})"
+    cell = mapping.events.get("price", "NULL")
+    price = f"coalesce(TRY_CAST({cell} AS DOUBLE), {_amount(cell)})"
     price = f"CASE WHEN abs({price}) < CAST('infinity' AS DOUBLE) THEN {price} END"  # not a number is not less
     meaning = "".join(f" WHEN {text_literal(name)} THEN '{action}'" for name, action in mapping.actions.items())
     meaning = f"CASE action_text{meaning} END" if meaning else "CAST(NULL AS STRING)"
@@ -310,14 +313,16 @@ def events_sql(mapping: LogMapping, rows: str) -> str:
 WITH raw AS ({rows}),
 parsed AS (
   SELECT arrival, {", ".join(texts)}, {price} AS price, CAST({mapping.events["action"]} AS STRING) AS action_text,
-    CAST({mapping.events["time"]} AS STRING) AS time_text, {_wall(mapping)} AS wall, {mapping.bot or "false"} AS bot
+    CAST({cell} AS STRING) AS price_text, CAST({mapping.events["time"]} AS STRING) AS time_text,
+    {_wall(mapping)} AS wall, {mapping.bot or "false"} AS bot
   FROM raw
 ),
 classified AS (
   SELECT *, coalesce({meaning}, 'other') AS action,
     CASE WHEN {meaning} IS NULL THEN coalesce(action_text, '') END AS unknown_action, {_utc(mapping)},
     {_no_offset(mapping)} AS no_offset,
-    CASE WHEN wall IS NULL OR wall < 0 OR wall >= {_LAST} THEN time_text END AS written_time
+    CASE WHEN wall IS NULL OR wall < 0 OR wall >= {_LAST} THEN time_text END AS written_time,
+    CASE WHEN price IS NULL AND lower(trim(price_text)) NOT IN {_NO_VALUE} THEN price_text END AS written_price
   FROM parsed
 )
 SELECT {", ".join(EVENT_COLUMNS)}, CASE{reason} END AS reason
@@ -504,7 +509,7 @@ def _no_offset(mapping: LogMapping) -> str:
     """SQL of whether a time has no offset although the unit asks for one."""
     if mapping.unit != "iso":
         return "false"
-    return "wall IS NOT NULL AND NOT regexp_matches(time_text, '(Z|z|UTC|[0-9]:?[0-9]{2}.*[+-][0-9]{2}(:?[0-9]{2})?)$')"
+    return "wall IS NOT NULL AND NOT regexp_matches(time_text, '(Z|z|UTC|[T ][0-9]{2}.*[+-][0-9]{2}(:?[0-9]{2})?)$')"
 
 
 def _first(columns: tuple[str, ...], present: Collection[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -149,6 +149,9 @@ def advice(folder: str | Path, mapping: LogMapping, counts: LogCounts) -> list[s
             f"{counts.flags['no_offset']:,} times have no offset and were read as UTC, the others have one: are all of "
             'one clock? Where none has an offset, unit = "local" with time_zone reads a wall clock.'
         )
+    if counts.flags["no_price"]:
+        shown = _shown(_written(folder / "events", "written_price"))
+        sentences.append(f"Prices that cannot be read: {shown}. SQL in [events] can make numbers of them.")
     if counts.flags["unknown_action"]:
         sentences += _unknown_actions(folder, mapping)
     if counts.accepted and not counts.purchases:
@@ -159,16 +162,24 @@ def advice(folder: str | Path, mapping: LogMapping, counts: LogCounts) -> list[s
 
 
 def _unreadable_times(folder: Path, mapping: LogMapping) -> list[str]:
-    rows = ds.dataset(folder / "rejected").to_table(
-        columns=["arrival", "written_time"], filter=(pc.field("reason") == "no_time")
-    )
-    rows = rows.filter(pc.is_valid(rows["written_time"])).sort_by("arrival").slice(0, EXAMPLES).to_pylist()
+    rows = _written(folder / "rejected", "written_time", pc.field("reason") == "no_time")
     if not rows:
         return []
-    shown = ", ".join(f"row {row['arrival']:,}: {row['written_time']!r}" for row in rows)
-    units = {_unit(row["written_time"]) for row in rows} - {"", mapping.unit}
+    units = {_unit(text) for text in rows.values()} - {"", mapping.unit}
     guess = f" They look like unit = {min(units)!r}. One log has one unit: convert what differs." if units else ""
-    return [f"Times that cannot be read with unit = {mapping.unit!r}: {shown}.{guess}"]
+    return [f"Times that cannot be read with unit = {mapping.unit!r}: {_shown(rows)}.{guess}"]
+
+
+def _written(folder: Path, column: str, among: pc.Expression | None = None) -> dict[int, str]:
+    """The first rows of the log that have a text in a column of what was written: their numbers, and the texts."""
+    is_there = pc.field(column).is_valid()
+    rows = ds.dataset(folder).to_table(["arrival", column], filter=is_there if among is None else is_there & among)
+    rows = rows.sort_by("arrival").slice(0, EXAMPLES)
+    return dict(zip(rows["arrival"].to_pylist(), rows[column].to_pylist(), strict=True))
+
+
+def _shown(rows: Mapping[int, str]) -> str:
+    return ", ".join(f"row {number:,}: {text!r}" for number, text in rows.items())
 
 
 def _unit(text: str) -> str:

@@ -168,7 +168,8 @@ def table_label(word: str) -> str:
 EVENT_COUNTS = (
     "count(*) AS accepted, count(*) FILTER (WHERE late) AS late, "
     "count(*) FILTER (WHERE repeated_order) AS repeated_order, count(unknown_action) AS unknown_action, "
-    "count(*) FILTER (WHERE ambiguous_time) AS ambiguous_time, count(*) FILTER (WHERE no_offset) AS no_offset"
+    "count(*) FILTER (WHERE ambiguous_time) AS ambiguous_time, count(*) FILTER (WHERE no_offset) AS no_offset, "
+    "count(written_price) AS no_price"
 )
 """SQL of what is counted among accepted events."""
 
