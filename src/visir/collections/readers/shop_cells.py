@@ -224,8 +224,9 @@ class Amounts:
 
     values: list[tuple[float, ...]]  # (rows,) the numbers of each cell: none, one, or the two ends of "12 - 20"
     currencies: list[str | None]  # (rows,) the code of the currency beside each; None where there is none
-    unread: list[int] = field(default_factory=list)  # the rows whose cell has text that is no number
-    # Rows whose cell is a number in the other style, or in one that the cells leave open.
+    # The rows whose cell has text that is no number, or one of another style than the one that was said.
+    unread: list[int] = field(default_factory=list)
+    # Rows whose cell is a number of which the cells leave open what it is.
     faults: list[tuple[int, str]] = field(default_factory=list)
 
 
@@ -234,13 +235,15 @@ def read_amounts(cells: Sequence[object], *, decimal: Decimal | None = None, mon
     # cells: (rows,) texts, numbers, or None.
     read = [_CELL.fullmatch(cell.strip()) if isinstance(cell, str) else None for cell in cells]
     parts = [(match["low"], match["high"]) if match else (None, None) for match in read]
-    style, faults = _style(parts, decimal, money)
+    style, misfits, faults = _style(parts, decimal, money)
     values: list[tuple[float, ...]] = []
     currencies: list[str | None] = []
     unread: list[int] = []
     for row, (cell, match) in enumerate(zip(cells, read, strict=True)):
         numbers: list[float] = []
-        if isinstance(cell, int | float) and not isinstance(cell, bool):
+        if row in misfits:
+            unread.append(row)
+        elif isinstance(cell, int | float) and not isinstance(cell, bool):
             numbers = [float(cell)]
         elif match is not None:
             numbers = [number for part in parts[row] if part and (number := _number(part, style)) is not None]
@@ -254,8 +257,8 @@ def read_amounts(cells: Sequence[object], *, decimal: Decimal | None = None, mon
 
 def _style(
     parts: Sequence[tuple[str | None, str | None]], decimal: Decimal | None, money: bool
-) -> tuple[Decimal, list[tuple[int, str]]]:
-    """The style of a column, and the cells that do not fit it."""
+) -> tuple[Decimal, set[int], list[tuple[int, str]]]:
+    """The style of a column, the rows of another one where somebody has said which, and what he has to say."""
     seen: dict[Decimal, list[tuple[int, str]]] = {"point": [], "comma": []}
     open_cells: list[tuple[int, str]] = []
     for row, pair in enumerate(parts):
@@ -267,8 +270,11 @@ def _style(
                 seen[shown].append((row, text))
     if decimal is None and seen["point"] and seen["comma"]:
         first = ", ".join(f"{seen[style][0][1]!r}" for style in seen)
-        message = f"{first}: two ways to write a number in one column; say which with decimal=comma or decimal=point"
-        return "point", [(seen[style][0][0], message) for style in seen]
+        message = (
+            f"{first}: two ways to write a number in one column; say which with decimal=comma or decimal=point (cells "
+            "of the other then count as no number)"
+        )
+        return "point", set(), [(seen[style][0][0], message) for style in seen]
     style: Decimal = decimal or ("comma" if seen["comma"] else "point")
     faults = []
     if decimal is None and not seen["comma"] and not seen["point"]:
@@ -281,10 +287,8 @@ def _style(
             faults.append(
                 (row, f"{text!r} is {plain} or {text.replace(',', '.')}: say which with decimal=comma or decimal=point")
             )
-    elif decimal is not None:
-        other: Decimal = "comma" if decimal == "point" else "point"
-        faults = [(row, f"{text!r} does not fit decimal={decimal}") for row, text in seen[other]]
-    return style, faults
+    misfits = set() if decimal is None else {row for other in seen if other != decimal for row, _ in seen[other]}
+    return style, misfits, faults
 
 
 def _shown_style(text: str) -> Decimal | Literal["open"] | None:
