@@ -561,7 +561,8 @@ def _broken_items(items: Items, part: ItemPart, broken: Mapping[str, str]) -> di
     return {name: broken[owner] for name, owner in pairs if owner in broken}
 
 
-def _key(encoder: Encoder, items: Items, role: Role, store: Store) -> str:
+def key_of(encoder: Encoder, items: Items, role: Role, store: Store) -> str:
+    """The name of the entry of a store for items by this encoder."""
     return store.key(encoder.stored_card, items, role if encoder.distinguishes_roles else None, kept_form(encoder))
 
 
@@ -576,7 +577,7 @@ def is_stored(encoder: Encoder, items: Items, role: Role = "document", store: St
     root = encoder.root_encoder(items.modality)
     if root.precomputed or not root.card.is_versioned:
         return root.precomputed
-    return place.find(_key(root, items, role, place)) is not None
+    return place.find(key_of(root, items, role, place)) is not None
 
 
 def check_option_names(options: Mapping[str, object]) -> None:
@@ -597,7 +598,7 @@ def check_not_empty(items: Items) -> None:
 
 
 def _encode(encoder: Encoder, items: Items, role: Role, store: Store, options: ForwardOptions) -> Encoding:
-    key = _key(encoder, items, role, store)
+    key = key_of(encoder, items, role, store)
     entry, done, seconds, computed = usable_entry(store, key, items), 0, 0.0, 0
     if entry is None:
         if items.places is not None and not options.skip_broken:
@@ -613,13 +614,19 @@ def _encode(encoder: Encoder, items: Items, role: Role, store: Store, options: F
                         done = journal.done
                         computed, seconds = complete(journal, encoder.for_role(role), items, options)
                     else:
-                        _scatter(journal, encoder, items, shared, below)
+                        vectors = below.embeddings
+                        assert not isinstance(vectors, SparseEmbeddings), "the store keeps no weighted words"
+                        distinct = vectors.tokens if isinstance(vectors, MultiVectorEmbeddings) else vectors.vectors
+                        aside = _broken_items(items, shared, below.broken)
+                        journal.append_rows(0, shared.rows(vectors), distinct, aside)
+                        journal.finish(entry_card(encoder, items, journal.rows, below.seconds))
+                        del vectors, distinct  # what is mapped cannot be removed everywhere
                         done, seconds = _resumed(shared, below), below.seconds
                         computed = len(items) - done
                 if shared is not None and below is not None and below.computed:
                     below = None  # what is mapped cannot be removed everywhere
-                    store.remove(_key(encoder, shared.items, role, store))
-        if marks is not None and image_marks(items) != marks and _key(encoder, items, role, store) != key:
+                    store.remove(key_of(encoder, shared.items, role, store))
+        if marks is not None and image_marks(items) != marks and key_of(encoder, items, role, store) != key:
             store.remove(key)
             raise CollectionError(
                 f"{items.name}: pictures changed while they were encoded; nothing of them is kept.",
@@ -640,21 +647,6 @@ def _resumed(shared: ItemPart, below: Encoding) -> int:
         return len(shared.owners)
     place = pc.index_in(shared.owners, shared.items.ids).to_numpy()
     return int((place < below.resumed).sum())
-
-
-def _scatter(journal: Journal, encoder: Encoder, items: Items, shared: ItemPart, below: Encoding) -> None:
-    """Write the vectors of items that share their texts or images, from those of the distinct ones."""
-    embeddings = below.embeddings
-    assert not isinstance(embeddings, SparseEmbeddings), "the store keeps no weighted words"
-    distinct = embeddings.tokens if isinstance(embeddings, MultiVectorEmbeddings) else embeddings.vectors
-    rows, broken = shared.rows(embeddings), _broken_items(items, shared, below.broken)
-    for start in range(journal.done, len(items), _BLOCK):
-        block = rows[start : start + _BLOCK]
-        names = items.ids[start : start + _BLOCK].to_pylist() if broken else []
-        unreadable = {name: broken[name] for name in names if name in broken}
-        journal.append(start + len(block), taken(distinct, block[block >= 0]), unreadable)
-    journal.flush()
-    journal.finish(entry_card(encoder, items, journal.rows, below.seconds))
 
 
 def _in_order(entry: Entry, encoder: Encoder, items: Items, origin: str) -> Embeddings | MultiVectorEmbeddings:
