@@ -114,10 +114,10 @@ def load_images(
         (begin, min(begin + batch_size, len(ids)))
         for begin in range(start - start % batch_size, len(ids), batch_size)
     ]  # fmt: skip
+    groups = (range(max(a, start), b) for a, b in bounds)
     # Closed explicitly: after an error the traceback would keep the generator, and so its threads, alive.
-    with closing(prepared_ahead(prepare, (range(max(a, start), b) for a, b in bounds), workers)) as batches:
-        for rows, prepared in batches:
-            pixels, broken = sorted_out((ids[row] for row in rows), prepared, skip_broken)
+    with closing(prepared_ahead(prepare, groups, ids.__getitem__, workers, skip_broken)) as batches:
+        for rows, pixels, broken in batches:
             yield Loaded(rows.start, rows.stop, pixels, broken)
 
 
@@ -138,30 +138,15 @@ def preprocessed(
         ) from fault
 
 
-def sorted_out(
-    ids: Iterable[str], prepared: Iterable[Pixels | ImageError], skip_broken: bool
-) -> tuple[list[Pixels], dict[str, str]]:
-    """The usable pictures of a batch, and from the id of each other one to the reason."""
-    pixels: list[Pixels] = []
-    broken: dict[str, str] = {}
-    for name, result in zip(ids, prepared, strict=True):
-        if not isinstance(result, ImageError):
-            pixels.append(result)
-        elif skip_broken:
-            broken[name] = result.reason
-        else:
-            raise ImageError(
-                result.message,
-                hint=f"{result.hint}; or set broken images aside, counted: --skip-broken (for training, take them out "
-                "of the list)",
-            ) from result
-    return pixels, broken
-
-
 def prepared_ahead(
-    work: Callable[[Input], Pixels | ImageError], batches: Iterable[Group], workers: int | None
-) -> Generator[tuple[Group, list[Pixels | ImageError]], None, None]:
-    """Batches with what `work` makes of their inputs in threads, in order, at most a few batches ahead."""
+    work: Callable[[Input], Pixels | ImageError],
+    batches: Iterable[Group],
+    id_of: Callable[[Input], str],
+    workers: int | None,
+    skip_broken: bool,
+) -> Generator[tuple[Group, list[Pixels], dict[str, str]], None, None]:
+    """Batches with what `work` makes of their inputs in threads, and why it makes nothing of some, by id."""
+    # In order, at most a few batches ahead.
     threads = workers or usable_cores()
     executor = ThreadPoolExecutor(threads, thread_name_prefix="load")
     waiting: deque[tuple[Group, list[Future[list[Pixels | ImageError]]]]] = deque()
@@ -178,7 +163,20 @@ def prepared_ahead(
             if not waiting:
                 return
             batch, futures = waiting.popleft()
-            yield batch, [prepared for future in futures for prepared in future.result()]
+            pixels: list[Pixels] = []
+            broken: dict[str, str] = {}
+            for item, result in zip(batch, (one for future in futures for one in future.result()), strict=True):
+                if not isinstance(result, ImageError):
+                    pixels.append(result)
+                elif skip_broken:
+                    broken[id_of(item)] = result.reason
+                else:
+                    raise ImageError(
+                        result.message,
+                        hint=f"{result.hint}; or set broken images aside, counted: --skip-broken (for training, take "
+                        "them out of the list)",
+                    ) from result
+            yield batch, pixels, broken
     finally:
         executor.shutdown(wait=True, cancel_futures=True)
 
@@ -211,7 +209,19 @@ def complete(
     whole = whole or items
     started, done = time.perf_counter(), journal.done
     check_broken(journal.broken, whole, options.skip_broken)
-    _fill(journal, encoder, items, options)
+    size, title = options.batch_size or encoder.batch_size, PLURALS[items.modality]
+    if items.modality == "text":
+        parts = _text_parts(encoder, items, done, size)
+    else:
+        parts = _image_parts(encoder, items, done, size, options)
+    with closing(parts), Progress(f"encoding {title} with {encoder.card.name}", len(items), title) as advance:
+        advance(done)
+        row = done
+        for part in parts:
+            journal.append(part.stop, part.vectors, part.broken)
+            advance(part.stop - row)
+            row = part.stop
+    journal.flush()
     seconds = time.perf_counter() - started
     check_broken(journal.broken, whole, options.skip_broken)
     journal.finish({**entry_card(encoder, whole, journal.rows, seconds), **(facts or {})})
@@ -267,31 +277,28 @@ class _Part(NamedTuple):
     broken: dict[str, str]
 
 
-def _fill(journal: Journal, encoder: Encoder, items: Items, options: ForwardOptions) -> None:
-    size, title = options.batch_size or encoder.batch_size, PLURALS[items.modality]
-    if items.modality == "text":
-        parts = _text_parts(encoder, items, journal.done, size)
-    else:
-        parts = _image_parts(encoder, items, journal.done, size, options)
-    with closing(parts), Progress(f"encoding {title} with {encoder.card.name}", len(items), title) as advance:
-        advance(journal.done)
-        row = journal.done
-        for part in parts:
-            journal.append(part.stop, part.vectors, part.broken)
-            advance(part.stop - row)
-            row = part.stop
-    journal.flush()
-
-
 def _image_parts(
     encoder: Encoder, items: Items, start: int, size: int, options: ForwardOptions
 ) -> Generator[_Part, None, None]:
     """The vectors of images, or of texts with images, batch by batch."""
+
+    def begin(batch: Loaded) -> Callable[[], Embedded]:
+        """Begin to compute a batch; what is returned waits for its vectors."""
+        if not batch.pixels:
+            none = np.zeros((0, encoder.dimension_of(items.modality) or 0), np.float32)
+            return lambda: TokenVectors(none, np.zeros(1, np.int64)) if encoder.form == "multi-vector" else none
+        if items.texts is None:
+            return encoder.begin_images(batch.pixels)
+        ids = items.ids[batch.start : batch.stop].to_pylist()
+        texts = texts_of(encoder, items.take(np.arange(batch.start, batch.stop)))
+        paired = [text for name, text in zip(ids, texts, strict=True) if name not in batch.broken]
+        return partial(encoder.embed_texts_with_images, paired, batch.pixels)
+
     batches = load_images(
         items, encoder, start=start, batch_size=size, workers=options.workers, skip_broken=options.skip_broken
     )
     with closing(batches):
-        for batch, vectors in computed(encoder, batches, lambda batch: _begin(encoder, items, batch)):
+        for batch, vectors in computed(encoder, batches, begin):
             yield _Part(batch.stop, vectors, batch.broken)
 
 
@@ -309,18 +316,6 @@ def computed(
         yield last, wait()
 
 
-def _begin(encoder: Encoder, items: Items, batch: Loaded) -> Callable[[], Embedded]:
-    """Begin to compute a batch; what is returned waits for its vectors."""
-    if not batch.pixels:
-        return partial(_none, encoder, items.modality)
-    if items.texts is None:
-        return encoder.begin_images(batch.pixels)
-    ids = items.ids[batch.start : batch.stop].to_pylist()
-    texts = texts_of(encoder, items.take(np.arange(batch.start, batch.stop)))
-    paired = [text for name, text in zip(ids, texts, strict=True) if name not in batch.broken]
-    return partial(encoder.embed_texts_with_images, paired, batch.pixels)
-
-
 def _text_parts(encoder: Encoder, items: Items, start: int, size: int) -> Generator[_Part, None, None]:
     """The vectors of texts, window by window."""
     column, suffixes = plain_texts(items), endings(items)
@@ -334,12 +329,6 @@ def _text_parts(encoder: Encoder, items: Items, start: int, size: int) -> Genera
         batches = [order[first : first + size] for first in range(0, len(texts), size)]
         encoded = joined([encoder.embed_texts([texts[row] for row in rows]) for rows in batches])
         yield _Part(begin + len(texts), taken(encoded, np.argsort(order)), {})
-
-
-def _none(encoder: Encoder, modality: Modality) -> Embedded:
-    """The vectors of no items."""
-    matrix = np.zeros((0, encoder.dimension_of(modality) or 0), np.float32)
-    return TokenVectors(matrix, np.zeros(1, np.int64)) if encoder.form == "multi-vector" else matrix
 
 
 def texts_of(reader: Reader, items: Items) -> list[str]:
@@ -497,7 +486,9 @@ def encode_detailed(
     encoder: Encoder, items: Items, role: Role = "document", **options: Unpack[EncodeOptions]
 ) -> Encoding:
     """`encode_items`, and what it did: the vectors, the broken images, what was computed, and where it is kept."""
-    check_option_names(options)
+    known = tuple(EncodeOptions.__annotations__)  # one that is not known would mislead, were it ignored
+    faults = [f"unknown option {name!r} ({nearest(name, known)})" for name in options if name not in known]
+    raise_faults(ConfigurationError, "encoding", faults, hint="visir.encode(model, source, batch_size=64)")
     broken: dict[str, str] = {}
     if options.get("skip_broken") and items.modality == "image" and len(lacking := encoder.lacking(items)):
         whole, (items, broken) = items, without_broken(items, lacking)
@@ -541,16 +532,9 @@ def _joined(
     broken: dict[str, str] = {}
     for modality, part in parts.items():
         broken |= _broken_items(items, part, below[modality].broken)
-    vectors = {modality: part.embeddings for modality, part in below.items()}
-    encodings = below.values()
-    return Encoding(
-        encoder.join_parts(items, parts, vectors, role),
-        broken,
-        sum(part.computed for part in encodings),
-        sum(part.resumed for part in encodings),
-        sum(part.seconds for part in encodings),
-        None,
-    )
+    vectors = encoder.join_parts(items, parts, {kind: one.embeddings for kind, one in below.items()}, role)
+    computed, resumed = (sum(getattr(one, name) for one in below.values()) for name in ("computed", "resumed"))
+    return Encoding(vectors, broken, computed, resumed, sum(one.seconds for one in below.values()), None)
 
 
 def _broken_items(items: Items, part: ItemPart, broken: Mapping[str, str]) -> dict[str, str]:
@@ -578,13 +562,6 @@ def is_stored(encoder: Encoder, items: Items, role: Role = "document", store: St
     if root.precomputed or not root.card.is_versioned:
         return root.precomputed
     return place.find(key_of(root, items, role, place)) is not None
-
-
-def check_option_names(options: Mapping[str, object]) -> None:
-    """Raise `ConfigurationError` for options that `EncodeOptions` does not have: ignored, they would mislead."""
-    known = tuple(EncodeOptions.__annotations__)
-    faults = [f"unknown option {name!r} ({nearest(name, known)})" for name in options if name not in known]
-    raise_faults(ConfigurationError, "encoding", faults, hint="visir.encode(model, source, batch_size=64)")
 
 
 def check_not_empty(items: Items) -> None:

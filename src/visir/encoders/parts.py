@@ -29,7 +29,7 @@ from visir.collections.images import opened
 from visir.collections.streams import InputFiles, PassedOver, StreamedPicture
 from visir.display import counted, named
 from visir.encoders.base import Encoder, finite
-from visir.encoders.encoding import ForwardOptions, computed, prepared_ahead, preprocessed, sorted_out
+from visir.encoders.encoding import ForwardOptions, computed, prepared_ahead, preprocessed
 from visir.encoders.forms import one_each
 from visir.encoders.intake import Pixels
 from visir.encoders.loading import load
@@ -141,6 +141,9 @@ def _vectors(
     while (below := above.base_encoder("image")) is not None:
         heads, above = [above, *heads], below
 
+    def id_of(picture: StreamedPicture) -> str:
+        return prefix + picture.id
+
     def prepare(picture: StreamedPicture) -> Pixels | ImageError:
         if isinstance(picture.data, ImageError):
             return picture.data
@@ -151,15 +154,15 @@ def _vectors(
             return fault
 
     def prepared() -> Generator[tuple[list[str], list[Pixels]], None, None]:
-        with closing(prepared_ahead(prepare, iter(lambda: list(islice(pictures, size)), []), options.workers)) as ahead:
-            for batch, results in ahead:
+        groups = iter(lambda: list(islice(pictures, size)), [])
+        ahead = prepared_ahead(prepare, groups, id_of, options.workers, options.skip_broken)
+        with closing(ahead):
+            for batch, pixels, faults in ahead:
                 if lost():
                     raise LostError
-                ids = [prefix + picture.id for picture in batch]
-                pixels, faults = sorted_out(ids, results, options.skip_broken)
                 broken.update(faults)
                 if pixels:
-                    yield [name for name in ids if name not in faults], pixels
+                    yield [name for name in map(id_of, batch) if name not in faults], pixels
 
     with closing(prepared()) as batches:
         for (ids, _), embedded in computed(root, batches, lambda batch: root.begin_images(batch[1])):
@@ -371,8 +374,9 @@ class _Worker:
             except LostError:
                 return
             except (ImageError, CollectionError, EmbeddingError) as fault:
-                self.failed[part.file.name] = reason = fault.message
-                patiently(lease.end, "failed", reason)
+                if not lease.lost:
+                    self.failed[part.file.name] = reason = fault.message
+                    patiently(lease.end, "failed", reason)
             except BaseException:
                 with contextlib.suppress(Exception):
                     lease.end("released")

@@ -385,11 +385,6 @@ def cut_parts(place: SharedPlace, made: Iterable[PartOf]) -> dict[PartOf, str]:
     return cut
 
 
-def check_whole(place: SharedPlace, cut: Mapping[PartOf, str]) -> None:
-    """Raise over parts that were cut."""
-    raise_faults(EmbeddingError, f"{place.place}: damaged parts", list(cut.values()), hint=_AGAIN, code="damaged")
-
-
 # Input files that somebody gave up: they are gone, or changed, for ever, and the others are to be complete without.
 
 
@@ -678,8 +673,12 @@ class Parts:
     def look(self) -> tuple[PartsStatus, list[PartOf]]:
         """How far they are, and the finished parts that this was said of, in the order in which files were listed."""
         status, made, cut = self.survey()
-        check_whole(self._place, cut)
+        self.check_whole(cut)
         return status, made
+
+    def check_whole(self, cut: Mapping[PartOf, str]) -> None:
+        """Raise over parts that were cut."""
+        raise_faults(EmbeddingError, f"{self.place}: damaged parts", list(cut.values()), hint=_AGAIN, code="damaged")
 
     def survey(self) -> tuple[PartsStatus, list[PartOf], Mapping[PartOf, str]]:
         """As `look`, of whole parts; and those that were cut, in words, in place of an error."""
