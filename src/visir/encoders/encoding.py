@@ -598,7 +598,10 @@ def _encode(encoder: Encoder, items: Items, role: Role, store: Store, options: F
                         journal.append_rows(0, shared.rows(vectors), distinct, aside)
                         journal.finish(entry_card(encoder, items, journal.rows, below.seconds))
                         del vectors, distinct  # what is mapped cannot be removed everywhere
-                        done, seconds = _resumed(shared, below), below.seconds
+                        # Items with a text or image that an interrupted call had encoded; all, where it had all.
+                        place = pc.index_in(shared.owners, shared.items.ids).to_numpy()
+                        done = int((place < below.resumed).sum()) if below.computed else len(shared.owners)
+                        seconds = below.seconds
                         computed = len(items) - done
                 if shared is not None and below is not None and below.computed:
                     below = None  # what is mapped cannot be removed everywhere
@@ -616,14 +619,6 @@ def _encode(encoder: Encoder, items: Items, role: Role, store: Store, options: F
     origin = described if computed else f"from the vector store, {described}"
     embeddings = _in_order(entry, encoder, items, origin)
     return Encoding(embeddings, entry.broken, computed, done, seconds, entry.folder, entry.card["made"])
-
-
-def _resumed(shared: ItemPart, below: Encoding) -> int:
-    """How many items have a text or image that an interrupted call had encoded."""
-    if not below.computed:
-        return len(shared.owners)
-    place = pc.index_in(shared.owners, shared.items.ids).to_numpy()
-    return int((place < below.resumed).sum())
 
 
 def _in_order(entry: Entry, encoder: Encoder, items: Items, origin: str) -> Embeddings | MultiVectorEmbeddings:

@@ -319,18 +319,15 @@ class _Worker:
             while todo := self._unfinished(todo):
                 if self._take_one_by_one(todo, advance):
                     self.waiting_shown = None
-                else:
-                    self._wait(todo, advance)
-
-    def _wait(self, parts: list[PartOf], advance: Progress) -> None:
-        """Wait for the others, or for their leases."""
-        if self.waiting_shown is None or time.monotonic() - self.waiting_shown >= WAITING_SECONDS:
-            line = patiently(waiting_line, self.place, parts, self.seconds)
-            if line:
-                self.waiting_shown = time.monotonic()
-                advance.say(line)
-        with advance.waiting():
-            time.sleep(min(_WAIT_SECONDS, self.seconds / 4))
+                    continue
+                # Wait for the others, or for their leases.
+                if self.waiting_shown is None or time.monotonic() - self.waiting_shown >= WAITING_SECONDS:
+                    line = patiently(waiting_line, self.place, todo, self.seconds)
+                    if line:
+                        self.waiting_shown = time.monotonic()
+                        advance.say(line)
+                with advance.waiting():
+                    time.sleep(min(_WAIT_SECONDS, self.seconds / 4))
 
     def _unfinished(self, parts: list[PartOf]) -> list[PartOf]:
         finished = patiently(self.place.listing, FOLDER)

@@ -23,7 +23,7 @@ import socket
 import threading
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -388,54 +388,9 @@ def cut_parts(place: SharedPlace, made: Iterable[PartOf]) -> dict[PartOf, str]:
 # Input files that somebody gave up: they are gone, or changed, for ever, and the others are to be complete without.
 
 
-def give_up(place: SharedPlace, names: Sequence[str]) -> None:
-    """Leave input files out; nothing is read or removed."""
-    listed = {part.file.name: part for part in listed_parts(place)}
-    finished, states = place.listing(FOLDER), lease_states(place)
-    cut = cut_parts(place, [part for part in listed.values() if part.is_in(finished)])
-    chosen: list[PartOf] = []
-    faults: list[str] = []
-    for name in names:
-        # The file of this name; or those that a path or an address ends in.
-        matching = [name] if name in listed else [own for own in listed if name.endswith(f"/{own}")]
-        if len(matching) != 1:
-            several = f"{', '.join(matching)}: which of them?"
-            faults.append(f"{name}: {several if matching else 'was never listed; ' + nearest(name, listed)}")
-            continue
-        part = listed[matching[0]]
-        if part in cut:
-            faults.append(f"{name}: has its part, which is damaged: {cut[part]}; {_AGAIN}")
-        elif part.is_in(finished):
-            faults.append(f"{name}: has its part; to encode what the file is now: --replace (in Python: replace=True)")
-        else:
-            chosen.append(part)
-    raise_faults(
-        EmbeddingError,
-        f"{place.place}: files that cannot be given up",
-        faults,
-        hint="name files that have no part, as --status (in Python: Parts.status) shows them",
-    )
-    for part in chosen:
-        state = states.get(part.part)
-        failed = state is not None and state.ending == "failed"
-        reason = about_lease(place, state).get("reason", "") if state is not None and failed else ""
-        place.create(f"{GIVEN_UP}/{part.part}", about_process(file=part.file.name, reason=reason))
-
-
 def given_up_parts(place: SharedPlace, finished: Mapping[str, float]) -> set[str]:
     """The names of parts that were given up before they were finished."""
     return {name for name in place.listing(GIVEN_UP) if f"{name}.parquet" not in finished}
-
-
-def why_given_up(place: SharedPlace, parts: Iterable[PartOf], finished: Mapping[str, float]) -> dict[str, str]:
-    """Input file → why it was given up, and by whom."""
-    given, about = given_up_parts(place, finished), dict[str, str]()
-    for part in parts:
-        if part.part in given:
-            values = facts_of(place, f"{GIVEN_UP}/{part.part}")
-            who = f"{values.get('owner', 'unknown')}, {values.get('since', 'unknown')}"
-            about[part.file.name] = f"{values['reason']} ({who})" if values.get("reason") else who
-    return about
 
 
 # A part is read.
@@ -488,23 +443,12 @@ def images_per_second(work: Iterable[tuple[str, float, int]]) -> float | None:
     """The pictures of parts, divided by the time in which any process worked on one of them."""
     # work: Of each part when its process began (as ISO 8601; "" where that is not known), when the part was finished,
     # in seconds since 1970, and how many pictures it has.
-    spans, images = list[tuple[float, float]](), 0
-    for since, finished, count in work:
-        began = seconds_of(since)
-        if began is not None:
-            spans.append((began, max(began, finished)))
-            images += count
-    seconds = covered(spans)
-    return images / seconds if seconds > 0 else None
-
-
-def covered(spans: Iterable[tuple[float, float]]) -> float:
-    """How long the spans are together, where they overlap counted once."""
-    total, reached = 0.0, float("-inf")
-    for begin, end in sorted(spans):
-        total += max(0.0, end - max(begin, reached))
-        reached = max(reached, end)
-    return total
+    known = [(began, ended, images) for since, ended, images in work if (began := seconds_of(since)) is not None]
+    seconds, reached = 0.0, float("-inf")
+    for began, ended, _ in sorted(known):  # where spans overlap, their time is counted once
+        seconds += max(0.0, ended - max(began, reached))
+        reached = max(reached, began, ended)
+    return sum(images for *_, images in known) / seconds if seconds > 0 else None
 
 
 def seconds_of(time: str) -> float | None:
@@ -650,7 +594,16 @@ class Parts:
 
     def given_up(self) -> dict[str, str]:
         """Input file → why it was given up, and by whom."""
-        return why_given_up(self._place, listed_parts(self._place), self._place.listing(FOLDER))
+        return self._given_up(listed_parts(self._place), self._place.listing(FOLDER))
+
+    def _given_up(self, parts: Iterable[PartOf], finished: Mapping[str, float]) -> dict[str, str]:
+        given, about = given_up_parts(self._place, finished), dict[str, str]()
+        for part in parts:
+            if part.part in given:
+                values = facts_of(self._place, f"{GIVEN_UP}/{part.part}")
+                who = f"{values.get('owner', 'unknown')}, {values.get('since', 'unknown')}"
+                about[part.file.name] = f"{values['reason']} ({who})" if values.get("reason") else who
+        return about
 
     def give_up(self, *files: str) -> None:
         """Leave input files out that cannot be encoded any more: the parts are complete without them.
@@ -664,7 +617,37 @@ class Parts:
         Raises:
             EmbeddingError: A file was never listed, or has its part. Then none is given up.
         """
-        give_up(self._place, files)
+        listed = {part.file.name: part for part in listed_parts(self._place)}
+        finished, states = self._place.listing(FOLDER), lease_states(self._place)
+        cut = cut_parts(self._place, [part for part in listed.values() if part.is_in(finished)])
+        chosen: list[PartOf] = []
+        faults: list[str] = []
+        for name in files:
+            # The file of this name; or those that a path or an address ends in.
+            matching = [name] if name in listed else [own for own in listed if name.endswith(f"/{own}")]
+            part = listed[matching[0]] if len(matching) == 1 else None
+            if part is None:
+                several = f"{', '.join(matching)}: which of them?"
+                faults.append(f"{name}: {several if matching else 'was never listed; ' + nearest(name, listed)}")
+            elif part in cut:
+                faults.append(f"{name}: has its part, which was cut: {cut[part]}; {_AGAIN}")
+            elif part.is_in(finished):
+                faults.append(
+                    f"{name}: has its part; to encode what the file is now: --replace (in Python: replace=True)"
+                )
+            else:
+                chosen.append(part)
+        raise_faults(
+            EmbeddingError,
+            f"{self.place}: files that cannot be given up",
+            faults,
+            hint="name files that have no part, as --status (in Python: Parts.status) shows them",
+        )
+        for part in chosen:
+            state = states.get(part.part)
+            failed = state is not None and state.ending == "failed"
+            reason = about_lease(self._place, state).get("reason", "") if state is not None and failed else ""
+            self._place.create(f"{GIVEN_UP}/{part.part}", about_process(file=part.file.name, reason=reason))
 
     def status(self) -> PartsStatus:
         """How far they are; nothing is touched."""
@@ -686,7 +669,7 @@ class Parts:
         finished, states, parts = place.listing(FOLDER), lease_states(place), listed_parts(place)
         made = [part for part in parts if part.is_in(finished)]
         cut = cut_parts(place, made)
-        given_up = why_given_up(place, parts, finished)
+        given_up = self._given_up(parts, finished)
         running, expired, failed = dict[str, str](), dict[str, str](), dict[str, str]()
         for part in sorted({*parts}.difference(made), key=lambda part: part.file.name):
             state = states.get(part.part)

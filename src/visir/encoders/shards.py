@@ -41,7 +41,7 @@ from visir.errors import ConfigurationError, EmbeddingError, EncoderError
 from visir.fingerprint import hash_columns
 from visir.records import EncoderCard, Items, Role
 from visir.remote import RemoteFolder, is_url
-from visir.storage import MANIFEST, FolderChange, Manifest, Scratch, changing, remove_folder
+from visir.storage import MANIFEST, FolderChange, Manifest, Scratch, SharedFolder, changing, remove_folder
 from visir.storage.disk import remove_empty_folders
 from visir.threads import launched
 
@@ -123,10 +123,7 @@ class ShardFolder:
     def card(self, shard: Shard) -> dict[str, Any] | None:
         """The card of a finished shard; None when there is none."""
         path = f"{self.name(shard)}/{MANIFEST}"
-        if self.remote is not None:
-            data = self.remote.read(path)
-        else:
-            data = (self.work / path).read_bytes() if (self.work / path).is_file() else None
+        data = (self.remote or SharedFolder(self.work)).read(path)
         if data is None:
             return None
         try:

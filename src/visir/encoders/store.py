@@ -374,30 +374,27 @@ def usable_entry(store: Store, key: str, items: Items) -> Entry | None:
 
 def is_readable_again(broken: Mapping[str, str], items: Items) -> bool:
     """Whether one of these images can be read by now."""
-    if not broken:
-        return False
-    reader = ImageReader(items)
-    for row, name in enumerate(items.ids.to_pylist()):
-        if name in broken:
-            try:
-                reader.open(row)
-            except ImageError:
-                continue
-            return True
-    return False
+    return any(fault is None for _, fault in _faults(items, broken))
 
 
 def without_broken(items: Items, suspects: pa.StringArray) -> tuple[Items, dict[str, str]]:
     """The items without those whose image cannot be read, and id to reason of these."""
-    reader, broken = ImageReader(items), dict[str, str]()
-    rows = pc.index_in(suspects, items.ids).to_numpy()
-    for name, row in zip(suspects.to_pylist(), rows.tolist(), strict=True):
-        try:
-            reader.open(row)
-        except ImageError as fault:
-            broken[name] = fault.reason
+    broken = {name: fault.reason for name, fault in _faults(items, suspects.to_pylist()) if fault is not None}
     left = np.flatnonzero(pc.invert(pc.is_in(items.ids, pa.array(broken, pa.string()))).to_numpy(zero_copy_only=False))
     return items.take(left), broken
+
+
+def _faults(items: Items, names: Iterable[str]) -> Iterator[tuple[str, ImageError | None]]:
+    """What is wrong with each of some images, which are read one after the other."""
+    wanted = pa.array(names, pa.string())
+    reader = ImageReader(items) if len(wanted) else None
+    for name, row in zip(wanted.to_pylist(), pc.index_in(wanted, items.ids).to_pylist(), strict=True):
+        try:
+            if reader is not None and row is not None:
+                reader.open(row)
+                yield name, None
+        except ImageError as fault:
+            yield name, fault
 
 
 def reads_pictures(model: str) -> bool:
