@@ -59,6 +59,7 @@ from visir.records import (
 from visir.records.items import PLURALS
 from visir.robustness.corruptions import spoilt
 from visir.shortcuts.view import endings, plain_texts, stamped
+from visir.storage import FolderChange
 from visir.threads import usable_cores
 
 if TYPE_CHECKING:
@@ -196,36 +197,45 @@ class ForwardOptions:
 
 
 def complete(
-    journal: Journal,
+    change: FolderChange,
     encoder: Encoder,
     items: Items,
     options: ForwardOptions,
+    plan: Mapping[str, Any],
     *,
     whole: Items | None = None,
     facts: Mapping[str, Any] | None = None,
-) -> tuple[int, float]:
-    """Encode the items that the journal lacks, and finish it."""
-    # Returns: How many items were encoded now, and the seconds that it took.
+) -> tuple[int, int, float]:
+    """Encode the items that a killed call has not, and finish their entry: how many it had, how many now, seconds."""
     whole = whole or items
-    started, done = time.perf_counter(), journal.done
-    check_broken(journal.broken, whole, options.skip_broken)
-    size, title = options.batch_size or encoder.batch_size, PLURALS[items.modality]
-    if items.modality == "text":
-        parts = _text_parts(encoder, items, done, size)
-    else:
-        parts = _image_parts(encoder, items, done, size, options)
-    with closing(parts), Progress(f"encoding {title} with {encoder.card.name}", len(items), title) as advance:
-        advance(done)
-        row = done
-        for part in parts:
-            journal.append(part.stop, part.vectors, part.broken)
-            advance(part.stop - row)
-            row = part.stop
-    journal.flush()
-    seconds = time.perf_counter() - started
-    check_broken(journal.broken, whole, options.skip_broken)
-    journal.finish({**entry_card(encoder, whole, journal.rows, seconds), **(facts or {})})
-    return journal.done - done, seconds
+    with journal_of(change, encoder, items, plan, whole=whole) as journal:
+        started, done = time.perf_counter(), journal.done
+        check_broken(journal.broken, whole, options.skip_broken)
+        size, title = options.batch_size or encoder.batch_size, PLURALS[items.modality]
+        if items.modality == "text":
+            parts = _text_parts(encoder, items, done, size)
+        else:
+            parts = _image_parts(encoder, items, done, size, options)
+        with closing(parts), Progress(f"encoding {title} with {encoder.card.name}", len(items), title) as advance:
+            advance(done)
+            row = done
+            for part in parts:
+                journal.append(part.stop, part.vectors, part.broken)
+                advance(part.stop - row)
+                row = part.stop
+        journal.flush()
+        seconds = time.perf_counter() - started
+        check_broken(journal.broken, whole, options.skip_broken)
+        journal.finish({**entry_card(encoder, whole, journal.rows, seconds), **(facts or {})})
+        return done, journal.done - done, seconds
+
+
+def journal_of(
+    change: FolderChange, encoder: Encoder, items: Items, plan: Mapping[str, Any], *, whole: Items | None = None
+) -> Journal:
+    """The journal of the vectors of items, of which the `whole` may have more."""
+    dimension = dimension_of(encoder, whole or items)
+    return Journal(change, items.ids, dimension, plan, kept_form(encoder), encoder.label)
 
 
 def dimension_of(encoder: Encoder, items: Items) -> int:
@@ -584,28 +594,24 @@ def _encode(encoder: Encoder, items: Items, role: Role, store: Store, options: F
         with store.writing(key) as change:
             if change.manifest.generation == 0:  # otherwise another process finished it while this one waited
                 shared = shared_part(items)
-                below = None if shared is None else _encode(encoder, shared.items, role, store, options)
-                dimension = dimension_of(encoder.for_role(role), items)
-                with Journal(change, items.ids, dimension, {"key": key}, kept_form(encoder), encoder.label) as journal:
-                    if shared is None or below is None:
-                        done = journal.done
-                        computed, seconds = complete(journal, encoder.for_role(role), items, options)
-                    else:
+                if shared is None:
+                    done, computed, seconds = complete(change, encoder.for_role(role), items, options, {"key": key})
+                else:
+                    below = _encode(encoder, shared.items, role, store, options)
+                    with journal_of(change, encoder.for_role(role), items, {"key": key}) as journal:
                         vectors = below.embeddings
                         assert not isinstance(vectors, SparseEmbeddings), "the store keeps no weighted words"
                         distinct = vectors.tokens if isinstance(vectors, MultiVectorEmbeddings) else vectors.vectors
                         aside = _broken_items(items, shared, below.broken)
                         journal.append_rows(0, shared.rows(vectors), distinct, aside)
                         journal.finish(entry_card(encoder, items, journal.rows, below.seconds))
-                        del vectors, distinct  # what is mapped cannot be removed everywhere
-                        # Items with a text or image that an interrupted call had encoded; all, where it had all.
-                        place = pc.index_in(shared.owners, shared.items.ids).to_numpy()
-                        done = int((place < below.resumed).sum()) if below.computed else len(shared.owners)
-                        seconds = below.seconds
-                        computed = len(items) - done
-                if shared is not None and below is not None and below.computed:
-                    below = None  # what is mapped cannot be removed everywhere
-                    store.remove(key_of(encoder, shared.items, role, store))
+                    # Items with a text or image that an interrupted call had encoded; all, where it had all.
+                    place = pc.index_in(shared.owners, shared.items.ids).to_numpy()
+                    done = int((place < below.resumed).sum()) if below.computed else len(items)
+                    computed, seconds, is_made = len(items) - done, below.seconds, below.computed > 0
+                    del below, vectors, distinct  # what is mapped cannot be removed everywhere
+                    if is_made:
+                        store.remove(key_of(encoder, shared.items, role, store))
         if marks is not None and image_marks(items) != marks and key_of(encoder, items, role, store) != key:
             store.remove(key)
             raise CollectionError(

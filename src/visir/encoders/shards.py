@@ -22,8 +22,8 @@ from visir.encoders.encoding import (
     alignment,
     check_not_empty,
     complete,
-    dimension_of,
     entry_card,
+    journal_of,
     key_of,
 )
 from visir.encoders.sources import check_accepted
@@ -41,7 +41,7 @@ from visir.errors import ConfigurationError, EmbeddingError, EncoderError
 from visir.fingerprint import hash_columns
 from visir.records import EncoderCard, Items, Role
 from visir.remote import RemoteFolder, is_url
-from visir.storage import MANIFEST, FolderChange, Manifest, Scratch, SharedFolder, changing, remove_folder
+from visir.storage import MANIFEST, Manifest, Scratch, SharedFolder, changing, remove_folder
 from visir.storage.disk import remove_empty_folders
 from visir.threads import launched
 
@@ -374,11 +374,9 @@ def encode_shard(
                 if change.manifest.generation > 0:  # of something else
                     change.keep_only()
                     change.commit({})
-                with _journal(change, encoder, items, part.ids, about) as journal:
-                    resumed = journal.done
-                    computed, seconds = complete(
-                        journal, encoder.for_role(role), part, options, whole=items, facts={"shard": about}
-                    )
+                resumed, computed, seconds = complete(
+                    change, encoder.for_role(role), part, options, about, whole=items, facts={"shard": about}
+                )
                 break
             if folder.remote is not None:
                 change.abandon()
@@ -414,7 +412,7 @@ def join_shards(
             except EmbeddingError:
                 change.abandon()
                 raise
-            with _journal(change, encoder, items, items.ids, {"key": folder.key}) as journal:
+            with journal_of(change, encoder, items, {"key": folder.key}) as journal:
                 for shard, card in cards.items():
                     folder.append(journal, shard, card)
                 seconds = sum(card["seconds"] for card in cards.values())
@@ -424,12 +422,6 @@ def join_shards(
             folder.remove(shard)
         remove_empty_folders(folder.work)
     return store.entry(folder.key)
-
-
-def _journal(
-    change: FolderChange, encoder: Encoder, items: Items, ids: pa.StringArray, plan: Mapping[str, Any]
-) -> Journal:
-    return Journal(change, ids, dimension_of(encoder, items), plan, kept_form(encoder), encoder.label)
 
 
 def _computing(encoder: Encoder, items: Items) -> Encoder:
