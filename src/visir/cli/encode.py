@@ -310,8 +310,9 @@ def encode(
     if parts is not None:
         from visir.encoders.parts_folder import Parts
 
-        others = {"--split": split, "--images": images, "--out": out, "--shard": shard, "--shards": shards}
-        others |= {"--modality": None if modality == "image" else modality, "--merge": merge or None, "--role": role}
+        others: dict[str, object] = {"--split": split, "--modality": None if modality == "image" else modality}
+        others |= {"--images": images, "--out": out, "--shard": shard, "--shards": shards}
+        others |= {"--merge": merge or None, "--role": role}
         faults = [f"{name} does not go with --parts" for name, value in others.items() if value is not None]
         _check(faults, "parts are made of all pictures of the files, and nothing else")
         if give_up:
@@ -414,7 +415,7 @@ def _chosen(option: str, value: str | None, choices: Iterable[Choice], every: st
 
     named = tuple(choice for choice in choices if value == choice or (every and value == every))
     if value is not None and not named:
-        known = [*choices, every] if every else choices
+        known: list[str] = [*choices, *([every] if every else [])]
         raise VisirError(f"unknown {option} {value!r}", hint=nearest(value, known))
     return named
 

@@ -60,7 +60,8 @@ from visir.remote import UnreachableError
 from visir.storage import Scratch
 from visir.storage.disk import disk_faults
 
-P, T = ParamSpec("P"), TypeVar("T")
+P = ParamSpec("P")
+T = TypeVar("T")
 _Group: TypeAlias = tuple[list[str], NDArray[np.float32]]
 LEASE_SECONDS = 120.0
 RETRY_SECONDS = (1.0, 5.0, 20.0)
@@ -363,7 +364,7 @@ class _Worker:
         began, since = time.monotonic(), this_moment()
         with lease:
             try:
-                facts = {}
+                facts: dict[str, str] = {}
                 if not patiently(self.place.exists, part.path):  # it may have been finished meanwhile
                     images = patiently(self._encode, part, lease, advance)
                     facts = {} if images is None else {"began": since, "images": str(images)}

@@ -254,9 +254,9 @@ class Entry:
 
     def content(self) -> tuple[pa.StringArray, Embedded]:
         """The ids, and their vectors, memory-mapped."""
-        vectors = load_array(self.folder / VECTORS_FILE, mapped=True)
-        if self.card.get("form") == "multi-vector":
-            vectors = TokenVectors(vectors, load_array(self.folder / OFFSETS_FILE))
+        flat = load_array(self.folder / VECTORS_FILE, mapped=True)
+        several = self.card.get("form") == "multi-vector"
+        vectors = TokenVectors(flat, load_array(self.folder / OFFSETS_FILE)) if several else flat
         return strings(read_table(self.folder / IDS_FILE)["id"]), vectors
 
     def embeddings(self, encoder: EncoderCard | None = None, origin: str = "") -> Embeddings | MultiVectorEmbeddings:
@@ -552,7 +552,7 @@ class Journal:
         vectors = joined(self._waiting)
         rows, total = self.rows + len(vectors), self.total + len(_flat(vectors))
         line = {"stop": self._waiting_stop, "rows": rows, "broken": self._waiting_broken}
-        written = [_flat(vectors)]
+        written: list[NDArray[Any]] = [_flat(vectors)]
         if isinstance(vectors, TokenVectors):
             line["total"] = total
             written.append(self.total + vectors.offsets[1:])
