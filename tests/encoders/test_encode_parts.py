@@ -270,6 +270,21 @@ def test_two_processes_share_the_work_and_make_the_same(source: Path, whole: dic
     assert sum(counts) == 5 and contents(tmp_path / "parts") == whole
 
 
+def test_two_that_list_the_files_at_the_same_moment_list_them_once(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, notes = open_place(tmp_path / "parts"), parts_folder.notes_on_tars
+
+    def meanwhile(names: Any) -> set[str]:
+        monkeypatch.setattr(parts_folder, "notes_on_tars", notes)
+        parts_folder.agreed_parts(place, InputFiles(source))  # the other, between reading the lists and adding one
+        return notes(names)
+
+    monkeypatch.setattr(parts_folder, "notes_on_tars", meanwhile)
+    assert len(parts_folder.agreed_parts(place, InputFiles(source))) == 5
+    assert len(place.listing("files")) == 1
+
+
 def test_killed_at_several_moments_others_finish_with_the_same_bytes(
     source: Path, whole: dict[str, bytes], tmp_path: Path
 ) -> None:

@@ -23,7 +23,7 @@ import socket
 import threading
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -298,7 +298,8 @@ def agreed_parts(place: SharedPlace, inputs: InputFiles, *, replace: bool = Fals
     # retry: And the files that lack pictures, which were set aside.
     now = {file.name: file for file in inputs.files}
     while True:
-        current = {part.file.name: part for part in listed_parts(place)}
+        lists = _lists(place)
+        current = {part.file.name: part for part in listed_parts(place, lists)}
         finished = place.listing(FOLDER)
         given_up, lacking = given_up_parts(place, finished), _numbers(place, SET_ASIDE) if retry else {}
         both = [current[name] for name in now if name in current]
@@ -332,14 +333,14 @@ def agreed_parts(place: SharedPlace, inputs: InputFiles, *, replace: bool = Fals
         stream = io.BytesIO()
         columns = [[getattr(file, name) for file in added] for name in _SCHEMA.names]
         pq.write_table(pa.table(columns, schema=_SCHEMA), stream)
-        # Another process may have made the list of this number: then its rows count.
-        place.create(f"{FILES}/{len(_lists(place)) + 1:06}.parquet", stream.getvalue())
+        # Another process may have made a list since these were read, which then has this number: its rows count.
+        place.create(f"{FILES}/{len(lists) + 1:06}.parquet", stream.getvalue())
 
 
-def listed_parts(place: SharedPlace) -> list[PartOf]:
+def listed_parts(place: SharedPlace, lists: Sequence[str] | None = None) -> list[PartOf]:
     """The parts of all files, in the order in which these were listed; of each file that which was listed last."""
     rows: list[PartOf] = []
-    for name in _lists(place):
+    for name in _lists(place) if lists is None else lists:
         data = place.read(f"{FILES}/{name}") or b""
         try:
             table = read_table(io.BytesIO(data), _SCHEMA.names).cast(_SCHEMA)
