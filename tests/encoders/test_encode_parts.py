@@ -270,6 +270,21 @@ def test_two_processes_share_the_work_and_make_the_same(source: Path, whole: dic
     assert sum(counts) == 5 and contents(tmp_path / "parts") == whole
 
 
+def test_two_that_list_the_files_at_the_same_moment_list_them_once(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, notes = open_place(tmp_path / "parts"), parts_folder.notes_on_tars
+
+    def meanwhile(names: Any) -> set[str]:
+        monkeypatch.setattr(parts_folder, "notes_on_tars", notes)
+        parts_folder.agreed_parts(place, InputFiles(source))  # the other, between reading the lists and adding one
+        return notes(names)
+
+    monkeypatch.setattr(parts_folder, "notes_on_tars", meanwhile)
+    assert len(parts_folder.agreed_parts(place, InputFiles(source))) == 5
+    assert len(place.listing("files")) == 1
+
+
 def test_killed_at_several_moments_others_finish_with_the_same_bytes(
     source: Path, whole: dict[str, bytes], tmp_path: Path
 ) -> None:
@@ -1048,6 +1063,22 @@ def test_a_part_that_was_cut_later_is_named_by_the_status(tmp_path: Path) -> Non
     first.unlink()
     assert encode_parts(Means(), source, parts).files == 1 and first.read_bytes() == whole
     assert Parts(parts).status().is_complete
+
+
+def test_beside_a_cut_part_the_others_are_counted(tmp_path: Path) -> None:
+    source, parts = shards(tmp_path / "in", 3), tmp_path / "parts"
+    (source / "00002.tar").write_bytes(b"no tar")
+    with refused(CollectionError, "00002.tar", code="could-not-encoded"):
+        encode_parts(Means(), source, parts)
+    first, _ = sorted((parts / "parts").iterdir())
+    first.write_bytes(first.read_bytes()[:40])
+    shown = say(encode_verb, "--parts", parts, "--status")
+    assert shown.status == 2 and "1 of 3 files are finished" in shown.text and "failed: " in shown.text
+    assert "40 of " in shown.text and "(00000.tar)" in shown.text
+    with refused(EmbeddingError, "00000.tar: has its part, which was cut", "run the same", hint="--status"):
+        Parts(parts).give_up("00000.tar")
+    left = say(encode_verb, "--parts", parts, "--give-up", "00002.tar")
+    assert left.status == 2 and "1 of 3 files are finished, 1 given up" in left.text
 
 
 def test_pictures_that_were_set_aside_are_tried_again_when_asked(tmp_path: Path) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -28,9 +28,11 @@ from visir.progress import pace
 if TYPE_CHECKING:
     from visir.encoders import Encoder, Encoding
     from visir.encoders.encoding import ForwardOptions
-    from visir.encoders.parts_folder import PartsStatus
+    from visir.encoders.parts_folder import Parts
     from visir.encoders.shards import Shard, ShardEncoding
     from visir.records import Embeddings, EncoderCard, Items, Modality, MultiVectorEmbeddings, Role
+
+Choice = TypeVar("Choice", bound=str)
 
 
 # What was encoded, in lines for the terminal.
@@ -71,21 +73,21 @@ def print_encoding(title: str, encoding: Encoding) -> None:
     if isinstance(vectors, MultiVectorEmbeddings):
         counts, dtype = vectors.counts, f" {vectors.vectors.dtype}"
         each = f" × {counts.mean():,.1f}" if counts.min() < counts.max() else f" × {counts[0]:,}"
-    shape = f"{len(vectors):,}{each} × {vectors.dimension:,}{dtype}"
-    usable, done = (
-        (f"{shape} usable, {len(encoding.broken):,} broken", "read") if encoding.broken else (shape, "encoded")
-    )
-    if encoding.computed:
-        rate = encoding.computed / encoding.seconds if encoding.seconds else 0.0
-        source = f"{encoding.computed:,} {done} in {encoding.seconds:,.1f} s ({rate:,.0f}/s)"
-        if encoding.resumed:
-            source += f", {encoding.resumed:,} taken over from an interrupted run"
-    else:
-        source = "found in the store" if encoding.folder else "imported"
-    output.line(f"{title}: {usable}, {source}")
+    usable = f"{len(vectors):,}{each} × {vectors.dimension:,}{dtype}"
+    usable += f" usable, {len(encoding.broken):,} broken" if encoding.broken else ""
+    done = _computed(encoding) if encoding.computed else "found in the store" if encoding.folder else "imported"
+    output.line(f"{title}: {usable}, {done}")
     print_set_aside(encoding.broken)
     if encoding.folder:
         output.line(f"  kept in {encoding.folder}")
+
+
+def _computed(result: Encoding | ShardEncoding) -> str:
+    """How many were encoded, and how fast."""
+    rate = result.computed / result.seconds if result.seconds else 0.0
+    done = "read" if result.broken else "encoded"
+    resumed = f", {result.resumed:,} taken over from an interrupted run" if result.resumed else ""
+    return f"{result.computed:,} {done} in {result.seconds:,.1f} s ({rate:,.0f}/s){resumed}"
 
 
 def print_set_aside(broken: Mapping[str, str], lacking: str = "they are in no gallery") -> None:
@@ -127,33 +129,28 @@ def encode_into_parts(
         f"in {result.encoding_seconds:,.1f} s ({rate:,.0f}/s)"
         + (f"; {waited:,.0f} s more for listing files and waiting for other processes" if waited >= _WAITED else "")
     )
-    if result.broken:
-        again = "--replace --skip-broken tries them again"
-        output.line(f"  {counted(result.broken, 'broken pictures')} set aside; their parts list them; {again}")
-    if result.passed_over:
-        output.line(
-            f"  {counted(result.passed_over, 'pictures')} passed over whose sample has another, which comes first"
-        )
-    if result.links:
-        output.line(f"  {counted(result.links, 'links')} in tars passed over ({LINKS_REMEDY})")
+    again = "--replace --skip-broken tries them again"
+    for count, title, about in (
+        (
+            result.broken,
+            "broken pictures",
+            f"set aside; their parts list them; {again}",
+        ),
+        (result.passed_over, "pictures", "passed over whose sample has another, which comes first"),
+        (result.links, "links", f"in tars passed over ({LINKS_REMEDY})"),
+    ):
+        if count:
+            output.line(f"  {counted(count, title)} {about}")
     if result.going_on:
         tars = counted(len(result.going_on), "tars")
         output.line(f"  {tars} with more behind the mark of the end, not read: {result.going_on[0]} ({END_REMEDY})")
-    print_status(place, result.parts.status())
+    print_status(result.parts)
 
 
-def give_up_files(place: str, files: list[str]) -> None:
-    """Leave files out, and print how far the parts are then."""
-    from visir.encoders.parts_folder import Parts
-
-    parts = Parts(place)
-    parts.give_up(*files)
-    print_status(place, parts.status())
-
-
-def print_status(place: str, status: PartsStatus) -> None:
-    """Print how far the parts are."""
-    output.facts(parts=place, **output.plain(status))
+def print_status(parts: Parts) -> None:
+    """Print how far parts are; then raise over those that were cut, which count as not finished."""
+    status, _, cut = parts.survey()
+    output.facts(parts=parts.place, **output.plain(status))
     speed = status.images_per_second
     rate = "" if speed is None else f"; images: {pace(speed)} in the time of encoding, all processes"
     broken = f", {counted(status.broken, 'broken pictures')} set aside" if status.broken else ""
@@ -161,19 +158,15 @@ def print_status(place: str, status: PartsStatus) -> None:
         known = f"at least {counted(status.broken_at_least, 'broken pictures')} set aside"
         broken = f", {known} (not counted in parts of an earlier version: Parts(place).broken() lists them all)"
     given_up = f", {len(status.given_up):,} given up" if status.given_up else ""
-    output.line(
-        f"{place}: {status.finished:,} of {counted(status.files, 'files', 'are')} finished{broken}{given_up}{rate}"
-    )
-    for title, files in (
-        ("running", status.running),
-        ("expired", status.expired),
-        ("failed", status.failed),
-        ("given up", status.given_up),
-    ):
-        for name, about in list(files.items())[:_SHOWN]:
-            output.line(f"  {title}: {named(name, about)}")
-        if len(files) > _SHOWN:
-            output.line(f"  {title}: … and {len(files) - _SHOWN:,} more")
+    files = counted(status.files, "files", "are")
+    output.line(f"{parts.place}: {status.finished:,} of {files} finished{broken}{given_up}{rate}")
+    for title in ("running", "expired", "failed", "given up"):
+        about: Mapping[str, str] = getattr(status, title.replace(" ", "_"))
+        for name in list(about)[:_SHOWN]:
+            output.line(f"  {title}: {named(name, about[name])}")
+        if len(about) > _SHOWN:
+            output.line(f"  {title}: … and {len(about) - _SHOWN:,} more")
+    parts.check_whole(cut)
 
 
 # `visir encode` in one of several processes: its part, and the whole when this was the last part.
@@ -208,38 +201,26 @@ def encode_part(
         workers=options.workers or max(1, usable_cores() // launched_here()[1]),
         skip_broken=options.skip_broken,
     )
-    output.line(_line(side, result))
-    for name, reason in list(result.broken.items())[:10]:
+    line = f"{side}s, shard {shard}: "
+    if result.joined:
+        line += "joined with the others already"
+    else:
+        broken = f", {len(result.broken):,} of them broken" if result.broken else ""
+        done = _computed(result) if result.computed else "finished already" if result.rows else "nothing to encode"
+        line += f"{len(result.rows):,} of {result.total:,}{broken}, {done}"
+        line += f"; {len(result.finished)} of {shard.count} shards are finished"
+    output.line(line)
+    for name, reason in list(result.broken.items())[:_BROKEN_SHOWN]:
         output.line(f"  set aside: {named(name, reason)}")
     if not result.complete:
         return
     if place is not None and not result.joined:
         if result.computed or prints:
-            output.line(f"all {shard.count} {side} shards are in {place}; join them: visir encode … --merge "
-                       f"--shards {place}")  # fmt: skip
-        return
-    if result.joined and not prints:
-        return
-    join_shards(encoder, items, role)
-    print_encoding(f"{side}s", encode_detailed(encoder, items, role, skip_broken=options.skip_broken))
-
-
-def _line(side: Modality, result: ShardEncoding) -> str:
-    if result.joined:
-        return f"{side}s, shard {result.shard}: joined with the others already"
-    line = f"{side}s, shard {result.shard}: {len(result.rows):,} of {result.total:,}"
-    if result.broken:
-        line += f", {len(result.broken):,} of them broken"
-    if result.computed:
-        rate = result.computed / result.seconds if result.seconds else 0.0
-        line += (
-            f", {result.computed:,} {'read' if result.broken else 'encoded'} in {result.seconds:,.1f} s ({rate:,.0f}/s)"
-        )
-        if result.resumed:
-            line += f", {result.resumed:,} taken over from an interrupted run"
-    else:
-        line += ", finished already" if result.rows else ", nothing to encode"
-    return f"{line}; {len(result.finished)} of {result.shard.count} shards are finished"
+            join = f"visir encode … --merge --shards {place}"
+            output.line(f"all {shard.count} {side} shards are in {place}; join them: {join}")
+    elif prints or not result.joined:
+        join_shards(encoder, items, role)
+        print_encoding(f"{side}s", encode_detailed(encoder, items, role, skip_broken=options.skip_broken))
 
 
 @examples(
@@ -317,33 +298,43 @@ def encode(
     """
     from visir.collections import open_collection
     from visir.encoders import encode_detailed, load
+    from visir.encoders.encoding import ForwardOptions
     from visir.encoders.forms import as_exportable
     from visir.encoders.models.vector_files import check_new_place, export
-    from visir.encoders.shards import Shard
+    from visir.encoders.shards import Shard, join_shards
     from visir.errors import VisirError
 
     if parts is None and (key_ids or status or give_up):
         raise VisirError("--key-ids, --status and --give-up are about parts.", hint="name their folder: --parts PLACE")
+    options = ForwardOptions(batch_size, workers, skip_broken)
     if parts is not None:
-        from visir.encoders.encoding import ForwardOptions
         from visir.encoders.parts_folder import Parts
 
-        _check_parts(split, modality, images, out, shard, shards, merge, role)
+        others: dict[str, object] = {"--split": split, "--modality": None if modality == "image" else modality}
+        others |= {"--images": images, "--out": out, "--shard": shard, "--shards": shards}
+        others |= {"--merge": merge or None, "--role": role}
+        faults = [f"{name} does not go with --parts" for name, value in others.items() if value is not None]
+        _check(faults, "parts are made of all pictures of the files, and nothing else")
         if give_up:
-            give_up_files(parts, give_up)
-            return
-        if status:
-            print_status(parts, Parts(parts).status())
+            Parts(parts).give_up(*give_up)
+        if give_up or status:
+            print_status(Parts(parts))
             return
         collection, model = _both(collection, model)
         encoder = load(model, device=device, dtype=dtype, revision=revision)
-        options = ForwardOptions(batch_size, workers, skip_broken)
         encode_into_parts(encoder, collection, parts, options, key_ids=key_ids, replace=replace)
         return
     collection, model = _both(collection, model)
-    chosen, roles = _chosen(modality), _roles(role)
+    chosen, roles = _chosen("modality", modality, _SIDES, "both"), _chosen("role", role, _ROLES)
     part = Shard.of(shard) if shard is not None else None if merge else Shard.launched()
-    _check_contradictions(part, shards, merge, out)
+    faults = []
+    if merge and part is not None:
+        faults.append("--shard and --merge: shards are joined when all are made")
+    if shards is not None and part is None and not merge:
+        faults.append("--shards without --shard, --merge or a launcher: there is nothing to divide")
+    if out is not None and part is not None:
+        faults.append("--out for a part: the same command without a launcher writes the whole, encoding nothing again")
+    _check(faults, "visir encode --help")
     if out is not None:
         check_new_place(out, replace=replace)
     opened = open_collection(collection, images=images, split=split)
@@ -353,7 +344,7 @@ def encode(
     work = [
         (side, role)
         for side in sides
-        for role in (roles if encoder.root_encoder(side).distinguishes_roles else ("document",))
+        for role in (roles or _ROLES if encoder.root_encoder(side).distinguishes_roles else ("document",))
     ]
     if out is not None and len(work) > len(sides):
         raise VisirError(
@@ -363,13 +354,10 @@ def encode(
     prints = part is None or shard is not None or part.number == 1
     if prints:
         images_here, captions_here = opened.images.num_rows, opened.captions.num_rows
-        output.line(f"{opened.name}: {counted(images_here, 'images')}, {counted(captions_here, 'captions')}"
-                   f"{f', split {split}' if split else ''}")  # fmt: skip
+        of_split = f", split {split}" if split else ""
+        output.line(f"{opened.name}: {counted(images_here, 'images')}, {counted(captions_here, 'captions')}{of_split}")
         remark_on_tars(opened.source)
     if part is not None:
-        from visir.encoders.encoding import ForwardOptions
-
-        options = ForwardOptions(batch_size, workers, skip_broken)
         for side, side_role in work:
             encode_part(encoder, opened.items(side), side_role, part, shards, prints, options)
         return
@@ -377,8 +365,6 @@ def encode(
     for side, side_role in work:
         items = opened.items(side)
         if merge:
-            from visir.encoders.shards import join_shards
-
             join_shards(encoder, items, side_role, place=shards)
         advise(encoder, items, side_role)
         encoding = encode_detailed(
@@ -409,7 +395,7 @@ def encode(
 
 
 _SIDES: tuple[Modality, Modality] = ("image", "text")
-_ROLES = {"query": "queries", "document": "documents"}
+_ROLES: dict[Role, str] = {"query": "queries", "document": "documents"}
 
 
 def _both(collection: str | None, model: str | None) -> tuple[str, str]:
@@ -423,56 +409,21 @@ def _both(collection: str | None, model: str | None) -> tuple[str, str]:
     return collection, model
 
 
-def _roles(role: str | None) -> tuple[Role, ...]:
-    """The roles that the option names."""
+def _chosen(option: str, value: str | None, choices: Iterable[Choice], every: str = "") -> tuple[Choice, ...]:
+    """What an option names; nothing without it, and all by the word for it."""
     from visir.errors import VisirError, nearest
 
-    choices: dict[str | None, tuple[Role, ...]] = {
-        None: ("query", "document"),
-        "query": ("query",),
-        "document": ("document",),
-    }
-    if role not in choices:
-        raise VisirError(f"unknown role {role!r}", hint=nearest(str(role), ("query", "document")))
-    return choices[role]
+    named = tuple(choice for choice in choices if value == choice or (every and value == every))
+    if value is not None and not named:
+        known: list[str] = [*choices, *([every] if every else [])]
+        raise VisirError(f"unknown {option} {value!r}", hint=nearest(value, known))
+    return named
 
 
-def _chosen(modality: str | None) -> tuple[Modality, ...]:
-    """The modalities that the option names; empty without the option."""
-    from visir.errors import VisirError, nearest
-
-    choices: dict[str | None, tuple[Modality, ...]] = {None: (), "image": ("image",), "text": ("text",), "both": _SIDES}
-    if modality not in choices:
-        names = [name for name in choices if name is not None]
-        raise VisirError(f"unknown modality {modality!r}", hint=nearest(str(modality), names))
-    return choices[modality]
-
-
-def _check_contradictions(part: Shard | None, shards: str | None, merge: bool, out: str | None) -> None:
+def _check(faults: list[str], hint: str) -> None:
     from visir.errors import ConfigurationError, raise_faults
 
-    faults = []
-    if merge and part is not None:
-        faults.append("--shard and --merge: shards are joined when all are made")
-    if shards is not None and part is None and not merge:
-        faults.append("--shards without --shard, --merge or a launcher: there is nothing to divide")
-    if out is not None and part is not None:
-        faults.append("--out for a part: the same command without a launcher writes the whole, encoding nothing again")
-    raise_faults(ConfigurationError, "encode", faults, hint="visir encode --help")
-
-
-def _check_parts(*given: object) -> None:
-    from visir.errors import ConfigurationError, raise_faults
-
-    names = ("--split", "--modality", "--images", "--out", "--shard", "--shards", "--merge", "--role")
-    faults = [
-        f"{name} does not go with --parts"
-        for name, value in zip(names, given, strict=True)
-        if value not in (None, False, "image" if name == "--modality" else None)
-    ]
-    raise_faults(
-        ConfigurationError, "encode", faults, hint="parts are made of all pictures of the files, and nothing else"
-    )
+    raise_faults(ConfigurationError, "encode", faults, hint=hint)
 
 
 def _print_card(card: EncoderCard) -> None:

@@ -59,6 +59,7 @@ from visir.records import (
 from visir.records.items import PLURALS
 from visir.robustness.corruptions import spoilt
 from visir.shortcuts.view import endings, plain_texts, stamped
+from visir.storage import FolderChange
 from visir.threads import usable_cores
 
 if TYPE_CHECKING:
@@ -114,10 +115,10 @@ def load_images(
         (begin, min(begin + batch_size, len(ids)))
         for begin in range(start - start % batch_size, len(ids), batch_size)
     ]  # fmt: skip
+    groups = (range(max(a, start), b) for a, b in bounds)
     # Closed explicitly: after an error the traceback would keep the generator, and so its threads, alive.
-    with closing(prepared_ahead(prepare, (range(max(a, start), b) for a, b in bounds), workers)) as batches:
-        for rows, prepared in batches:
-            pixels, broken = sorted_out((ids[row] for row in rows), prepared, skip_broken)
+    with closing(prepared_ahead(prepare, groups, ids.__getitem__, workers, skip_broken)) as batches:
+        for rows, pixels, broken in batches:
             yield Loaded(rows.start, rows.stop, pixels, broken)
 
 
@@ -138,30 +139,15 @@ def preprocessed(
         ) from fault
 
 
-def sorted_out(
-    ids: Iterable[str], prepared: Iterable[Pixels | ImageError], skip_broken: bool
-) -> tuple[list[Pixels], dict[str, str]]:
-    """The usable pictures of a batch, and from the id of each other one to the reason."""
-    pixels: list[Pixels] = []
-    broken: dict[str, str] = {}
-    for name, result in zip(ids, prepared, strict=True):
-        if not isinstance(result, ImageError):
-            pixels.append(result)
-        elif skip_broken:
-            broken[name] = result.reason
-        else:
-            raise ImageError(
-                result.message,
-                hint=f"{result.hint}; or set broken images aside, counted: --skip-broken (for training, take them out "
-                "of the list)",
-            ) from result
-    return pixels, broken
-
-
 def prepared_ahead(
-    work: Callable[[Input], Pixels | ImageError], batches: Iterable[Group], workers: int | None
-) -> Generator[tuple[Group, list[Pixels | ImageError]], None, None]:
-    """Batches with what `work` makes of their inputs in threads, in order, at most a few batches ahead."""
+    work: Callable[[Input], Pixels | ImageError],
+    batches: Iterable[Group],
+    id_of: Callable[[Input], str],
+    workers: int | None,
+    skip_broken: bool,
+) -> Generator[tuple[Group, list[Pixels], dict[str, str]], None, None]:
+    """Batches with what `work` makes of their inputs in threads, and why it makes nothing of some, by id."""
+    # In order, at most a few batches ahead.
     threads = workers or usable_cores()
     executor = ThreadPoolExecutor(threads, thread_name_prefix="load")
     waiting: deque[tuple[Group, list[Future[list[Pixels | ImageError]]]]] = deque()
@@ -178,7 +164,20 @@ def prepared_ahead(
             if not waiting:
                 return
             batch, futures = waiting.popleft()
-            yield batch, [prepared for future in futures for prepared in future.result()]
+            pixels: list[Pixels] = []
+            broken: dict[str, str] = {}
+            for item, result in zip(batch, (one for future in futures for one in future.result()), strict=True):
+                if not isinstance(result, ImageError):
+                    pixels.append(result)
+                elif skip_broken:
+                    broken[id_of(item)] = result.reason
+                else:
+                    raise ImageError(
+                        result.message,
+                        hint=f"{result.hint}; or set broken images aside, counted: --skip-broken (for training, take "
+                        "them out of the list)",
+                    ) from result
+            yield batch, pixels, broken
     finally:
         executor.shutdown(wait=True, cancel_futures=True)
 
@@ -198,24 +197,45 @@ class ForwardOptions:
 
 
 def complete(
-    journal: Journal,
+    change: FolderChange,
     encoder: Encoder,
     items: Items,
     options: ForwardOptions,
+    plan: Mapping[str, Any],
     *,
     whole: Items | None = None,
     facts: Mapping[str, Any] | None = None,
-) -> tuple[int, float]:
-    """Encode the items that the journal lacks, and finish it."""
-    # Returns: How many items were encoded now, and the seconds that it took.
+) -> tuple[int, int, float]:
+    """Encode the items that a killed call has not, and finish their entry: how many it had, how many now, seconds."""
     whole = whole or items
-    started, done = time.perf_counter(), journal.done
-    check_broken(journal.broken, whole, options.skip_broken)
-    _fill(journal, encoder, items, options)
-    seconds = time.perf_counter() - started
-    check_broken(journal.broken, whole, options.skip_broken)
-    journal.finish({**entry_card(encoder, whole, journal.rows, seconds), **(facts or {})})
-    return journal.done - done, seconds
+    with journal_of(change, encoder, items, plan, whole=whole) as journal:
+        started, done = time.perf_counter(), journal.done
+        check_broken(journal.broken, whole, options.skip_broken)
+        size, title = options.batch_size or encoder.batch_size, PLURALS[items.modality]
+        if items.modality == "text":
+            parts = _text_parts(encoder, items, done, size)
+        else:
+            parts = _image_parts(encoder, items, done, size, options)
+        with closing(parts), Progress(f"encoding {title} with {encoder.card.name}", len(items), title) as advance:
+            advance(done)
+            row = done
+            for part in parts:
+                journal.append(part.stop, part.vectors, part.broken)
+                advance(part.stop - row)
+                row = part.stop
+        journal.flush()
+        seconds = time.perf_counter() - started
+        check_broken(journal.broken, whole, options.skip_broken)
+        journal.finish({**entry_card(encoder, whole, journal.rows, seconds), **(facts or {})})
+        return done, journal.done - done, seconds
+
+
+def journal_of(
+    change: FolderChange, encoder: Encoder, items: Items, plan: Mapping[str, Any], *, whole: Items | None = None
+) -> Journal:
+    """The journal of the vectors of items, of which the `whole` may have more."""
+    dimension = dimension_of(encoder, whole or items)
+    return Journal(change, items.ids, dimension, plan, kept_form(encoder), encoder.label)
 
 
 def dimension_of(encoder: Encoder, items: Items) -> int:
@@ -267,31 +287,28 @@ class _Part(NamedTuple):
     broken: dict[str, str]
 
 
-def _fill(journal: Journal, encoder: Encoder, items: Items, options: ForwardOptions) -> None:
-    size, title = options.batch_size or encoder.batch_size, PLURALS[items.modality]
-    if items.modality == "text":
-        parts = _text_parts(encoder, items, journal.done, size)
-    else:
-        parts = _image_parts(encoder, items, journal.done, size, options)
-    with closing(parts), Progress(f"encoding {title} with {encoder.card.name}", len(items), title) as advance:
-        advance(journal.done)
-        row = journal.done
-        for part in parts:
-            journal.append(part.stop, part.vectors, part.broken)
-            advance(part.stop - row)
-            row = part.stop
-    journal.flush()
-
-
 def _image_parts(
     encoder: Encoder, items: Items, start: int, size: int, options: ForwardOptions
 ) -> Generator[_Part, None, None]:
     """The vectors of images, or of texts with images, batch by batch."""
+
+    def begin(batch: Loaded) -> Callable[[], Embedded]:
+        """Begin to compute a batch; what is returned waits for its vectors."""
+        if not batch.pixels:
+            none = np.zeros((0, encoder.dimension_of(items.modality) or 0), np.float32)
+            return lambda: TokenVectors(none, np.zeros(1, np.int64)) if encoder.form == "multi-vector" else none
+        if items.texts is None:
+            return encoder.begin_images(batch.pixels)
+        ids = items.ids[batch.start : batch.stop].to_pylist()
+        texts = texts_of(encoder, items.take(np.arange(batch.start, batch.stop)))
+        paired = [text for name, text in zip(ids, texts, strict=True) if name not in batch.broken]
+        return partial(encoder.embed_texts_with_images, paired, batch.pixels)
+
     batches = load_images(
         items, encoder, start=start, batch_size=size, workers=options.workers, skip_broken=options.skip_broken
     )
     with closing(batches):
-        for batch, vectors in computed(encoder, batches, lambda batch: _begin(encoder, items, batch)):
+        for batch, vectors in computed(encoder, batches, begin):
             yield _Part(batch.stop, vectors, batch.broken)
 
 
@@ -309,18 +326,6 @@ def computed(
         yield last, wait()
 
 
-def _begin(encoder: Encoder, items: Items, batch: Loaded) -> Callable[[], Embedded]:
-    """Begin to compute a batch; what is returned waits for its vectors."""
-    if not batch.pixels:
-        return partial(_none, encoder, items.modality)
-    if items.texts is None:
-        return encoder.begin_images(batch.pixels)
-    ids = items.ids[batch.start : batch.stop].to_pylist()
-    texts = texts_of(encoder, items.take(np.arange(batch.start, batch.stop)))
-    paired = [text for name, text in zip(ids, texts, strict=True) if name not in batch.broken]
-    return partial(encoder.embed_texts_with_images, paired, batch.pixels)
-
-
 def _text_parts(encoder: Encoder, items: Items, start: int, size: int) -> Generator[_Part, None, None]:
     """The vectors of texts, window by window."""
     column, suffixes = plain_texts(items), endings(items)
@@ -334,12 +339,6 @@ def _text_parts(encoder: Encoder, items: Items, start: int, size: int) -> Genera
         batches = [order[first : first + size] for first in range(0, len(texts), size)]
         encoded = joined([encoder.embed_texts([texts[row] for row in rows]) for rows in batches])
         yield _Part(begin + len(texts), taken(encoded, np.argsort(order)), {})
-
-
-def _none(encoder: Encoder, modality: Modality) -> Embedded:
-    """The vectors of no items."""
-    matrix = np.zeros((0, encoder.dimension_of(modality) or 0), np.float32)
-    return TokenVectors(matrix, np.zeros(1, np.int64)) if encoder.form == "multi-vector" else matrix
 
 
 def texts_of(reader: Reader, items: Items) -> list[str]:
@@ -497,7 +496,9 @@ def encode_detailed(
     encoder: Encoder, items: Items, role: Role = "document", **options: Unpack[EncodeOptions]
 ) -> Encoding:
     """`encode_items`, and what it did: the vectors, the broken images, what was computed, and where it is kept."""
-    check_option_names(options)
+    known = tuple(EncodeOptions.__annotations__)  # one that is not known would mislead, were it ignored
+    faults = [f"unknown option {name!r} ({nearest(name, known)})" for name in options if name not in known]
+    raise_faults(ConfigurationError, "encoding", faults, hint="visir.encode(model, source, batch_size=64)")
     broken: dict[str, str] = {}
     if options.get("skip_broken") and items.modality == "image" and len(lacking := encoder.lacking(items)):
         whole, (items, broken) = items, without_broken(items, lacking)
@@ -541,16 +542,9 @@ def _joined(
     broken: dict[str, str] = {}
     for modality, part in parts.items():
         broken |= _broken_items(items, part, below[modality].broken)
-    vectors = {modality: part.embeddings for modality, part in below.items()}
-    encodings = below.values()
-    return Encoding(
-        encoder.join_parts(items, parts, vectors, role),
-        broken,
-        sum(part.computed for part in encodings),
-        sum(part.resumed for part in encodings),
-        sum(part.seconds for part in encodings),
-        None,
-    )
+    vectors = encoder.join_parts(items, parts, {kind: one.embeddings for kind, one in below.items()}, role)
+    computed, resumed = (sum(getattr(one, name) for one in below.values()) for name in ("computed", "resumed"))
+    return Encoding(vectors, broken, computed, resumed, sum(one.seconds for one in below.values()), None)
 
 
 def _broken_items(items: Items, part: ItemPart, broken: Mapping[str, str]) -> dict[str, str]:
@@ -561,7 +555,8 @@ def _broken_items(items: Items, part: ItemPart, broken: Mapping[str, str]) -> di
     return {name: broken[owner] for name, owner in pairs if owner in broken}
 
 
-def _key(encoder: Encoder, items: Items, role: Role, store: Store) -> str:
+def key_of(encoder: Encoder, items: Items, role: Role, store: Store) -> str:
+    """The name of the entry of a store for items by this encoder."""
     return store.key(encoder.stored_card, items, role if encoder.distinguishes_roles else None, kept_form(encoder))
 
 
@@ -576,14 +571,7 @@ def is_stored(encoder: Encoder, items: Items, role: Role = "document", store: St
     root = encoder.root_encoder(items.modality)
     if root.precomputed or not root.card.is_versioned:
         return root.precomputed
-    return place.find(_key(root, items, role, place)) is not None
-
-
-def check_option_names(options: Mapping[str, object]) -> None:
-    """Raise `ConfigurationError` for options that `EncodeOptions` does not have: ignored, they would mislead."""
-    known = tuple(EncodeOptions.__annotations__)
-    faults = [f"unknown option {name!r} ({nearest(name, known)})" for name in options if name not in known]
-    raise_faults(ConfigurationError, "encoding", faults, hint="visir.encode(model, source, batch_size=64)")
+    return place.find(key_of(root, items, role, place)) is not None
 
 
 def check_not_empty(items: Items) -> None:
@@ -597,7 +585,7 @@ def check_not_empty(items: Items) -> None:
 
 
 def _encode(encoder: Encoder, items: Items, role: Role, store: Store, options: ForwardOptions) -> Encoding:
-    key = _key(encoder, items, role, store)
+    key = key_of(encoder, items, role, store)
     entry, done, seconds, computed = usable_entry(store, key, items), 0, 0.0, 0
     if entry is None:
         if items.places is not None and not options.skip_broken:
@@ -606,20 +594,25 @@ def _encode(encoder: Encoder, items: Items, role: Role, store: Store, options: F
         with store.writing(key) as change:
             if change.manifest.generation == 0:  # otherwise another process finished it while this one waited
                 shared = shared_part(items)
-                below = None if shared is None else _encode(encoder, shared.items, role, store, options)
-                dimension = dimension_of(encoder.for_role(role), items)
-                with Journal(change, items.ids, dimension, {"key": key}, kept_form(encoder), encoder.label) as journal:
-                    if shared is None or below is None:
-                        done = journal.done
-                        computed, seconds = complete(journal, encoder.for_role(role), items, options)
-                    else:
-                        _scatter(journal, encoder, items, shared, below)
-                        done, seconds = _resumed(shared, below), below.seconds
-                        computed = len(items) - done
-                if shared is not None and below is not None and below.computed:
-                    below = None  # what is mapped cannot be removed everywhere
-                    store.remove(_key(encoder, shared.items, role, store))
-        if marks is not None and image_marks(items) != marks and _key(encoder, items, role, store) != key:
+                if shared is None:
+                    done, computed, seconds = complete(change, encoder.for_role(role), items, options, {"key": key})
+                else:
+                    below = _encode(encoder, shared.items, role, store, options)
+                    with journal_of(change, encoder.for_role(role), items, {"key": key}) as journal:
+                        vectors = below.embeddings
+                        assert not isinstance(vectors, SparseEmbeddings), "the store keeps no weighted words"
+                        distinct = vectors.tokens if isinstance(vectors, MultiVectorEmbeddings) else vectors.vectors
+                        aside = _broken_items(items, shared, below.broken)
+                        journal.append_rows(0, shared.rows(vectors), distinct, aside)
+                        journal.finish(entry_card(encoder, items, journal.rows, below.seconds))
+                    # Items with a text or image that an interrupted call had encoded; all, where it had all.
+                    place = pc.index_in(shared.owners, shared.items.ids).to_numpy()
+                    done = int((place < below.resumed).sum()) if below.computed else len(items)
+                    computed, seconds, is_made = len(items) - done, below.seconds, below.computed > 0
+                    del below, vectors, distinct  # what is mapped cannot be removed everywhere
+                    if is_made:
+                        store.remove(key_of(encoder, shared.items, role, store))
+        if marks is not None and image_marks(items) != marks and key_of(encoder, items, role, store) != key:
             store.remove(key)
             raise CollectionError(
                 f"{items.name}: pictures changed while they were encoded; nothing of them is kept.",
@@ -632,29 +625,6 @@ def _encode(encoder: Encoder, items: Items, role: Role, store: Store, options: F
     origin = described if computed else f"from the vector store, {described}"
     embeddings = _in_order(entry, encoder, items, origin)
     return Encoding(embeddings, entry.broken, computed, done, seconds, entry.folder, entry.card["made"])
-
-
-def _resumed(shared: ItemPart, below: Encoding) -> int:
-    """How many items have a text or image that an interrupted call had encoded."""
-    if not below.computed:
-        return len(shared.owners)
-    place = pc.index_in(shared.owners, shared.items.ids).to_numpy()
-    return int((place < below.resumed).sum())
-
-
-def _scatter(journal: Journal, encoder: Encoder, items: Items, shared: ItemPart, below: Encoding) -> None:
-    """Write the vectors of items that share their texts or images, from those of the distinct ones."""
-    embeddings = below.embeddings
-    assert not isinstance(embeddings, SparseEmbeddings), "the store keeps no weighted words"
-    distinct = embeddings.tokens if isinstance(embeddings, MultiVectorEmbeddings) else embeddings.vectors
-    rows, broken = shared.rows(embeddings), _broken_items(items, shared, below.broken)
-    for start in range(journal.done, len(items), _BLOCK):
-        block = rows[start : start + _BLOCK]
-        names = items.ids[start : start + _BLOCK].to_pylist() if broken else []
-        unreadable = {name: broken[name] for name in names if name in broken}
-        journal.append(start + len(block), taken(distinct, block[block >= 0]), unreadable)
-    journal.flush()
-    journal.finish(entry_card(encoder, items, journal.rows, below.seconds))
 
 
 def _in_order(entry: Entry, encoder: Encoder, items: Items, origin: str) -> Embeddings | MultiVectorEmbeddings:

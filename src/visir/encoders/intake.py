@@ -180,28 +180,23 @@ def take_in_sets(returned: Any, count: int, title: str, label: str) -> TokenVect
                 f"{given} {len(arrays)} arrays; expected are {count}, one of the shape (t, d) for each.",
                 hint="return a list with an array of vectors for each input, in the order of the inputs",
             )
-        sets = _joined(arrays, given)
+        empty = [number for number, array in enumerate(arrays, start=1) if len(array) == 0]
+        if empty:
+            raise EncoderError(
+                f"{given} no vector for number {empty[0]} of them.",
+                hint="return at least one vector for each input, e.g. the mean of its vectors",
+            )
+        widths = sorted({array.shape[1] for array in arrays})
+        if len(widths) > 1 or widths == [0]:
+            raise EncoderError(
+                f"{given} vectors of {' and '.join(map(str, widths))} values.",
+                hint="let all vectors have the same length",
+            )
+        offsets = np.cumsum([0, *map(len, arrays)], dtype=np.int64)
+        sets = TokenVectors(np.concatenate(arrays or [np.zeros((0, 0), np.float32)]), offsets)
     if len(sets) != count:
         raise EncoderError(f"{given} the vectors of {len(sets)}.", hint="return the vectors of each input, in order")
     return sets
-
-
-def _joined(arrays: list[NDArray[np.float32]], given: str) -> TokenVectors:
-    empty = [number for number, array in enumerate(arrays, start=1) if len(array) == 0]
-    if empty:
-        raise EncoderError(
-            f"{given} no vector for number {empty[0]} of them.",
-            hint="return at least one vector for each input, e.g. the mean of its vectors",
-        )
-    widths = sorted({array.shape[1] for array in arrays})
-    if len(widths) > 1 or widths == [0]:
-        raise EncoderError(
-            f"{given} vectors of {' and '.join(map(str, widths))} values.", hint="let all vectors have the same length"
-        )
-    if not arrays:
-        return TokenVectors(np.zeros((0, 0), np.float32), np.zeros(1, np.int64))
-    offsets = np.concatenate([[0], np.cumsum([len(array) for array in arrays])]).astype(np.int64)
-    return TokenVectors(np.concatenate(arrays), offsets)
 
 
 def _arrays(returned: Any, count: int, title: str, given: str) -> list[NDArray[np.float32]]:

@@ -12,12 +12,12 @@ import contextlib
 import random
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
 import orjson
@@ -29,7 +29,7 @@ from visir.collections.images import opened
 from visir.collections.streams import InputFiles, PassedOver, StreamedPicture
 from visir.display import counted, named
 from visir.encoders.base import Encoder, finite
-from visir.encoders.encoding import ForwardOptions, computed, prepared_ahead, preprocessed, sorted_out
+from visir.encoders.encoding import ForwardOptions, computed, prepared_ahead, preprocessed
 from visir.encoders.forms import one_each
 from visir.encoders.intake import Pixels
 from visir.encoders.loading import load
@@ -60,7 +60,9 @@ from visir.remote import UnreachableError
 from visir.storage import Scratch
 from visir.storage.disk import disk_faults
 
+P = ParamSpec("P")
 T = TypeVar("T")
+_Group: TypeAlias = tuple[list[str], NDArray[np.float32]]
 LEASE_SECONDS = 120.0
 RETRY_SECONDS = (1.0, 5.0, 20.0)
 """How long to wait before a place elsewhere that did not answer is tried again."""
@@ -92,9 +94,56 @@ def write_part(
 ) -> tuple[int, int]:
     """Encode the pictures of one file into a new local file: how many have a vector, and how many are set aside."""
     size = options.batch_size or encoder.batch_size
+    count, broken = 0, dict[str, str]()
+    writer: pq.ParquetWriter | None = None
+    with ExitStack() as opened:
+        batches = _vectors(encoder, pictures, options, prefix, broken, lost)
+        for ids, vectors in _groups(opened.enter_context(closing(batches)), encoder.dimension_of("image") or 1):
+            schema = pa.schema([("image_id", pa.large_string()), ("vector", pa.list_(pa.float32(), vectors.shape[1]))])
+            if writer is None:
+                writer = pq.ParquetWriter(
+                    path,
+                    schema,
+                    compression="none",
+                    use_dictionary=False,
+                    write_statistics=False,  # they would stand where no checksum is
+                    write_page_checksum=True,
+                )
+                opened.callback(writer.close)
+            rows = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), vectors.shape[1])
+            writer.write_table(pa.table([pa.array(ids, pa.large_string()), rows], schema=schema))
+            count += len(ids)
+        assert writer is not None, "there is always a last group"
+        card = {
+            **facts,
+            "version": FORMAT,
+            "modality": "image",
+            "encoder": encoder.stored_card.to_dict(),
+            "batch size": size,
+            "count": count,
+            "broken": broken,
+        }
+        writer.add_key_value_metadata({"visir": orjson.dumps(card, option=orjson.OPT_SORT_KEYS).decode()})
+    return count, len(broken)
+
+
+def _vectors(
+    encoder: Encoder,
+    pictures: Iterator[StreamedPicture],
+    options: ForwardOptions,
+    prefix: str,
+    broken: dict[str, str],
+    lost: Callable[[], bool],
+) -> Generator[_Group, None, None]:
+    """The ids and vectors of pictures, batch by batch; those that cannot be used are added to `broken`."""
+    size = options.batch_size or encoder.batch_size
     root = encoder.root_encoder("image").for_role("document")
-    heads = _heads(encoder)
-    broken: dict[str, str] = {}
+    heads, above = list[Encoder](), encoder  # those that are functions of another one's vectors, the lowest first
+    while (below := above.base_encoder("image")) is not None:
+        heads, above = [above, *heads], below
+
+    def id_of(picture: StreamedPicture) -> str:
+        return prefix + picture.id
 
     def prepare(picture: StreamedPicture) -> Pixels | ImageError:
         if isinstance(picture.data, ImageError):
@@ -106,89 +155,34 @@ def write_part(
             return fault
 
     def prepared() -> Generator[tuple[list[str], list[Pixels]], None, None]:
-        with closing(prepared_ahead(prepare, iter(lambda: list(islice(pictures, size)), []), options.workers)) as ahead:
-            for batch, results in ahead:
+        groups = iter(lambda: list(islice(pictures, size)), [])
+        ahead = prepared_ahead(prepare, groups, id_of, options.workers, options.skip_broken)
+        with closing(ahead):
+            for batch, pixels, faults in ahead:
                 if lost():
                     raise LostError
-                ids = [prefix + picture.id for picture in batch]
-                pixels, faults = sorted_out(ids, results, options.skip_broken)
                 broken.update(faults)
                 if pixels:
-                    yield [name for name in ids if name not in faults], pixels
+                    yield [name for name in map(id_of, batch) if name not in faults], pixels
 
-    writer = _PartWriter(path, encoder.dimension_of("image"))
-    with closing(writer), closing(prepared()) as batches:
+    with closing(prepared()) as batches:
         for (ids, _), embedded in computed(root, batches, lambda batch: root.begin_images(batch[1])):
             vectors = one_each(finite(embedded, ids, encoder.label), encoder.card.name)
             for head in heads:
                 vectors = head.project("image", vectors)
-            writer.append(ids, vectors)
-        writer.finish(
-            {
-                **facts,
-                "version": FORMAT,
-                "modality": "image",
-                "encoder": encoder.stored_card.to_dict(),
-                "batch size": size,
-                "count": writer.count,
-                "broken": broken,
-            }
-        )
-    return writer.count, len(broken)
+            yield ids, vectors
 
 
-def _heads(encoder: Encoder) -> list[Encoder]:
-    """The encoder and those below it that are functions of another one's vectors, the lowest first."""
-    base = encoder.base_encoder("image")
-    return [] if base is None else [*_heads(base), encoder]
-
-
-class _PartWriter:
-    """A Parquet file of ids and vectors, written in row groups."""
-
-    def __init__(self, path: Path, dimension: int | None) -> None:
-        self.count = 0
-        self._path, self._dimension = path, dimension
-        self._writer: pq.ParquetWriter | None = None
-        self._ids: list[str] = []
-        self._vectors: list[NDArray[np.float32]] = []
-
-    def append(self, ids: list[str], vectors: NDArray[np.float32]) -> None:
-        """Append vectors."""
-        self._dimension = vectors.shape[1]
-        self.count += len(vectors)
-        self._ids += ids
-        self._vectors.append(vectors)
-        if len(self._ids) >= _GROUP:
-            self._flush()
-
-    def finish(self, card: Mapping[str, Any]) -> None:
-        """Write the rest, and the card."""
-        writer = self._flush()
-        writer.add_key_value_metadata({"visir": orjson.dumps(card, option=orjson.OPT_SORT_KEYS).decode()})
-
-    def close(self) -> None:
-        """Close the file, finished or not."""
-        if self._writer is not None:
-            self._writer.close()
-
-    def _flush(self) -> pq.ParquetWriter:
-        size = self._dimension or 1  # of a file without pictures, by an encoder that does not know
-        schema = pa.schema([("image_id", pa.large_string()), ("vector", pa.list_(pa.float32(), size))])
-        if self._writer is None:
-            self._writer = pq.ParquetWriter(
-                self._path,
-                schema,
-                compression="none",
-                use_dictionary=False,
-                write_statistics=False,  # they would stand where no checksum is
-                write_page_checksum=True,
-            )
-        flat = np.concatenate([np.zeros((0, size), np.float32), *self._vectors]).reshape(-1)
-        vectors = pa.FixedSizeListArray.from_arrays(pa.array(flat), size)
-        self._writer.write_table(pa.table([pa.array(self._ids, pa.large_string()), vectors], schema=schema))
-        self._ids, self._vectors = [], []
-        return self._writer
+def _groups(batches: Iterator[_Group], dimension: int) -> Iterator[_Group]:
+    """The batches, joined into row groups; the last one has what is left, which may be nothing."""
+    names, parts = list[str](), [np.zeros((0, dimension), np.float32)]
+    for ids, vectors in batches:
+        parts = [*(parts if names else ()), vectors]
+        names += ids
+        if len(names) >= _GROUP:
+            yield names, np.concatenate(parts)
+            names, parts = [], [vectors[:0]]
+    yield names, np.concatenate(parts)
 
 
 @dataclass
@@ -267,7 +261,7 @@ def encode_parts(
             raise EncoderError(f"{name}={value!r}: a number of {unit} above 0.", hint=f"or leave {name} out")
     with order_named("the model comes first: encode_parts(model, source, parts)", model, source):
         encoder = _encoder_of_images(model)
-    inputs = patiently(lambda: InputFiles(source))
+    inputs = patiently(InputFiles, source)
     if inputs.holds(parts):
         raise EmbeddingError(
             f"{parts}: lies in the source, {source}.", hint="name a folder elsewhere (--parts)", code="lies-source"
@@ -279,8 +273,8 @@ def encode_parts(
     usual = {"batch size": encoder.batch_size, "ids": "file", "lease": LEASE_SECONDS}
     given = {name: value for name, value in settings.items() if value is not None}
     own = {"encoder": encoder.stored_card.to_dict(), **usual, **given}
-    plan = patiently(lambda: agreed_plan(place, own, given))
-    todo = patiently(lambda: agreed_parts(place, inputs, replace=replace, retry=replace and skip_broken))
+    plan = patiently(agreed_plan, place, own, given)
+    todo = patiently(agreed_parts, place, inputs, replace=replace, retry=replace and skip_broken)
     options = ForwardOptions(int(plan["batch size"]), workers, skip_broken)
     worker = _Worker(place, inputs, encoder, options, plan, PartsEncoding(Parts(place)))
     clear_away(place, worker.seconds)
@@ -326,46 +320,39 @@ class _Worker:
             while todo := self._unfinished(todo):
                 if self._take_one_by_one(todo, advance):
                     self.waiting_shown = None
-                else:
-                    self._wait(todo, advance)
-
-    def _wait(self, parts: list[PartOf], advance: Progress) -> None:
-        """Wait for the others, or for their leases."""
-        if self.waiting_shown is None or time.monotonic() - self.waiting_shown >= WAITING_SECONDS:
-            line = patiently(lambda: waiting_line(self.place, parts, self.seconds))
-            if line:
-                self.waiting_shown = time.monotonic()
-                advance.say(line)
-        with advance.waiting():
-            time.sleep(min(_WAIT_SECONDS, self.seconds / 4))
+                    continue
+                # Wait for the others, or for their leases.
+                if self.waiting_shown is None or time.monotonic() - self.waiting_shown >= WAITING_SECONDS:
+                    line = patiently(waiting_line, self.place, todo, self.seconds)
+                    if line:
+                        self.waiting_shown = time.monotonic()
+                        advance.say(line)
+                with advance.waiting():
+                    time.sleep(min(_WAIT_SECONDS, self.seconds / 4))
 
     def _unfinished(self, parts: list[PartOf]) -> list[PartOf]:
-        finished = patiently(lambda: self.place.listing(FOLDER))
-        given_up = patiently(lambda: given_up_parts(self.place, finished))
+        finished = patiently(self.place.listing, FOLDER)
+        over = patiently(given_up_parts, self.place, finished)
         return [
-            part
-            for part in parts
-            if f"{part.part}.parquet" not in finished
-            and part.part not in given_up
-            and part.file.name not in self.failed
+            part for part in parts if not (part.is_in(finished) or part.part in over or part.file.name in self.failed)
         ]
 
     def _take_one_by_one(self, parts: list[PartOf], advance: Progress) -> bool:
         """Whether any part was made, or given up, before the listings were too old to go by."""
         place, seconds = self.place, self.seconds
-        states, listed, worked = patiently(lambda: lease_states(place)), time.monotonic(), False
+        states, listed, worked = patiently(lease_states, place), time.monotonic(), False
         for part in parts:
             state = states.get(part.part)
             if state is not None and state.ending == "failed" and state.renewed >= self.began:
                 self.failed[part.file.name] = about_lease(place, state).get("reason", "failed in another process")
                 worked = True
                 continue
-            if state is not None and patiently(lambda state=state: is_at_work(place, state, seconds)):  # type: ignore[misc]
+            if state is not None and patiently(is_at_work, place, state, seconds):
                 continue
-            if state is not None and state.ending == "made" and self._is_made(part):
+            if state is not None and state.ending == "made" and patiently(place.exists, part.path):
                 worked = True  # after the parts were listed
                 continue
-            lease = patiently(lambda part=part, state=state: PartLease.take(place, part.part, state, seconds))  # type: ignore[misc]
+            lease = patiently(PartLease.take, place, part.part, state, seconds)
             if lease is not None:
                 self._make(part, lease, advance)
                 worked = True
@@ -373,23 +360,21 @@ class _Worker:
                 return True
         return worked
 
-    def _is_made(self, part: PartOf) -> bool:
-        return patiently(lambda: self.place.exists(part.path))
-
     def _make(self, part: PartOf, lease: PartLease, advance: Progress) -> None:
         began, since = time.monotonic(), this_moment()
         with lease:
             try:
-                facts = {}
-                if not self._is_made(part):  # it may have been finished meanwhile
-                    images = patiently(lambda: self._encode(part, lease, advance))
+                facts: dict[str, str] = {}
+                if not patiently(self.place.exists, part.path):  # it may have been finished meanwhile
+                    images = patiently(self._encode, part, lease, advance)
                     facts = {} if images is None else {"began": since, "images": str(images)}
-                patiently(lambda: lease.end("made", **facts))
+                patiently(lease.end, "made", **facts)
             except LostError:
                 return
             except (ImageError, CollectionError, EmbeddingError) as fault:
-                self.failed[part.file.name] = reason = fault.message
-                patiently(lambda: lease.end("failed", reason))
+                if not lease.lost:
+                    self.failed[part.file.name] = reason = fault.message
+                    patiently(lease.end, "failed", reason)
             except BaseException:
                 with contextlib.suppress(Exception):
                     lease.end("released")
@@ -410,20 +395,14 @@ class _Worker:
         with Scratch.temporary("part") as scratch, disk_faults(scratch.path, VisirError):
             path = scratch.file("part.parquet")
             images, broken = write_part(
-                path,
-                self.encoder,
-                pictures(),
-                self.options,
-                prefix=prefix,
-                facts=facts,
-                lost=lambda: lease.lost,
+                path, self.encoder, pictures(), self.options, prefix=prefix, facts=facts, lost=lambda: lease.lost
             )
             if not patiently(lease.is_held):
                 raise LostError
             for folder, number in ((SET_ASIDE, broken), (SIZES, path.stat().st_size)):
                 if number:
-                    patiently(lambda folder=folder, number=number: note_number(self.place, folder, part, number))  # type: ignore[misc]
-            if not patiently(lambda: self.place.publish(path, part.path, lease.writer)):
+                    patiently(note_number, self.place, folder, part, number)
+            if not patiently(self.place.publish, path, part.path, lease.writer):
                 return None
         result.files += 1
         result.images += images
@@ -453,14 +432,14 @@ def waiting_line(place: SharedPlace, parts: Sequence[PartOf], seconds: float) ->
     )
 
 
-def patiently(call: Callable[[], T]) -> T:
+def patiently(call: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
     """What a call returns; tried again a few times while a place elsewhere does not answer."""
     for seconds in RETRY_SECONDS:
         try:
-            return call()
+            return call(*arguments, **options)
         except UnreachableError:
             time.sleep(seconds)
-    return call()
+    return call(*arguments, **options)
 
 
 def _encoder_of_images(model: Encoder | str | Path) -> Encoder:

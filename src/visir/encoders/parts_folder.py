@@ -23,7 +23,7 @@ import socket
 import threading
 import time
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -132,33 +132,28 @@ def this_moment() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def _machine() -> str:
-    """This run of this machine, and this one of its containers: in them a number is one process. "" where unknown."""
-    with suppress(OSError):
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        return f"{boot}:{Path('/proc/self/ns/pid').stat().st_ino}"
-    return ""
-
-
-def _about_number(process: int) -> list[str]:
-    """State, …, and as the twentieth value the time of its start: what the system says of a process (proc(5))."""
+def _started(process: int | str) -> list[str]:
+    """What the system says of a process from its state on; the twentieth value is when it was started (proc(5))."""
     return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
 
 
 def _this_process() -> str:
-    """A name that no other process has, now or later; "" where the system does not tell."""
-    machine, number = _machine(), os.getpid()
-    return f"{machine}/{number}/{_about_number(number)[19]}" if machine else ""
+    """A name that no other process has, now or later: machine and container, number, start; "" where unknown."""
+    with suppress(OSError):  # in this run of this machine, and this one of its containers, a number is one process
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        container = Path("/proc/self/ns/pid").stat().st_ino
+        return f"{boot}:{container}/{os.getpid()}/{_started(os.getpid())[19]}"
+    return ""
 
 
 def is_gone(process: str) -> bool:
     """Whether a process of this machine, by the name that it gave itself, has ended; False where nobody can know."""
     machine, *rest = process.split("/")
-    if not machine or machine != _machine():
+    if not machine or machine != _this_process().partition("/")[0]:
         return False
     number, started = rest
     try:
-        facts = _about_number(int(number))
+        facts = _started(number)
         return facts[0] in "ZX" or facts[19] != started
     except OSError:  # it is not there; or somebody else's, and hidden
         try:
@@ -257,6 +252,10 @@ class PartOf:
         """Where the part is, below the place."""
         return f"{FOLDER}/{self.part}.parquet"
 
+    def is_in(self, finished: Mapping[str, float]) -> bool:
+        """Whether the part is among the finished ones, by a listing of their folder."""
+        return f"{self.part}.parquet" in finished
+
 
 def read_plan(place: SharedPlace) -> dict[str, Any] | None:
     """How the parts of a place are made; None where there are none."""
@@ -297,37 +296,30 @@ def agreed_parts(place: SharedPlace, inputs: InputFiles, *, replace: bool = Fals
     """The parts that are finished or to be made, after files that are new in the source are added."""
     # replace: List again what has changed in the source, and what was given up and is there.
     # retry: And the files that lack pictures, which were set aside.
+    now = {file.name: file for file in inputs.files}
     while True:
-        rows = _rows(place)
-        current = _current(rows)
-        now = {file.name: file for file in inputs.files}
+        lists = _lists(place)
+        current = {part.file.name: part for part in listed_parts(place, lists)}
         finished = place.listing(FOLDER)
         given_up, lacking = given_up_parts(place, finished), _numbers(place, SET_ASIDE) if retry else {}
-        if current and not current.keys() & now.keys():
+        both = [current[name] for name in now if name in current]
+        if current and not both:
             raise CollectionError(
                 f"{inputs.source}: has none of the {len(current):,} files that {place.place} is made of, e.g. "
                 f"{next(iter(current))}.",
                 hint="name the same source as before, or another folder (--parts)",
                 code="none-files-made",
             )
-        listed = {name: current[name].part for name in now if name in current}
-        again = [
-            now[name]
-            for name, part in listed.items()
-            if part in given_up or (part in lacking and f"{part}.parquet" in finished)
-        ]
-        changed = [
-            file
-            for name, file in now.items()
-            if name in listed and file not in again and not current[name].file.is_same(file.size, file.tag)
-        ]
+        again = [part for part in both if part.part in given_up or (part.part in lacking and part.is_in(finished))]
+        states = {part: now[part.file.name] for part in both if part not in again}
+        changed = {part: file for part, file in states.items() if not part.file.is_same(file.size, file.tag)}
         if not replace:
             raise_faults(
                 CollectionError,
                 f"{inputs.source}: files that have changed since they were listed",
                 [
-                    f"{inputs.place(file.name)}: {inputs.difference(current[file.name].file, file.size, file.tag)}"
-                    for file in changed
+                    f"{inputs.place(file.name)}: {inputs.difference(part.file, file.size, file.tag)}"
+                    for part, file in changed.items()
                 ],
                 hint="put them back as they were; encode what is there now: --replace (in Python: replace=True); or "
                 "leave out those without a part: --give-up FILE (in Python: Parts(place).give_up)",
@@ -335,45 +327,32 @@ def agreed_parts(place: SharedPlace, inputs: InputFiles, *, replace: bool = Fals
             )
         notes = notes_on_tars([*current, *now])  # a tar may be gone by now, and what was noted about it not
         added = [file for name, file in now.items() if name not in current and name not in notes]
-        added += [*changed, *again] if replace else []
+        added += [*changed.values(), *(now[part.file.name] for part in again)] if replace else []
         if not added:
             return [part for part in current.values() if part.part not in given_up]
-        number = len(_lists(place)) + 1
-        place.create(f"{FILES}/{number:06}.parquet", _table(added))  # another process may have: then its rows count
+        stream = io.BytesIO()
+        columns = [[getattr(file, name) for file in added] for name in _SCHEMA.names]
+        pq.write_table(pa.table(columns, schema=_SCHEMA), stream)
+        # Another process may have made a list since these were read, which then has this number: its rows count.
+        place.create(f"{FILES}/{len(lists) + 1:06}.parquet", stream.getvalue())
 
 
-def listed_parts(place: SharedPlace) -> list[PartOf]:
-    """The parts of all files, in the order in which these were listed."""
-    return list(_current(_rows(place)).values())
-
-
-def _current(rows: list[PartOf]) -> dict[str, PartOf]:
-    """By the name of each file the last that was listed of it."""
-    return {row.file.name: row for row in rows}
-
-
-def _lists(place: SharedPlace) -> list[str]:
-    """The names of the lists of files, in order; what others put beside them is passed over."""
-    return sorted(name for name in place.listing(FILES) if re.fullmatch(r"\d{6,}\.parquet", name))
-
-
-def _rows(place: SharedPlace) -> list[PartOf]:
+def listed_parts(place: SharedPlace, lists: Sequence[str] | None = None) -> list[PartOf]:
+    """The parts of all files, in the order in which these were listed; of each file that which was listed last."""
     rows: list[PartOf] = []
-    for name in _lists(place):
+    for name in _lists(place) if lists is None else lists:
         data = place.read(f"{FILES}/{name}") or b""
         try:
             table = read_table(io.BytesIO(data), _SCHEMA.names).cast(_SCHEMA)
         except (pa.ArrowException, OSError, ValueError) as fault:
             raise EmbeddingError(f"{place.place}/{FILES}/{name}: damaged ({fault}).", hint=PARTS.remedy) from fault
         rows += [PartOf(len(rows) + number, InputFile(**row)) for number, row in enumerate(table.to_pylist())]
-    return rows
+    return list({row.file.name: row for row in rows}.values())
 
 
-def _table(files: list[InputFile]) -> bytes:
-    stream = io.BytesIO()
-    columns = [[getattr(file, name) for file in files] for name in _SCHEMA.names]
-    pq.write_table(pa.table(columns, schema=_SCHEMA), stream)
-    return stream.getvalue()
+def _lists(place: SharedPlace) -> list[str]:
+    """The names of the lists of files, in order; what others put beside them is passed over."""
+    return sorted(name for name in place.listing(FILES) if re.fullmatch(r"\d{6,}\.parquet", name))
 
 
 # Notes on parts, before they are published: how many pictures one lacks, and how many bytes it has.
@@ -394,67 +373,25 @@ def _numbers(place: SharedPlace, folder: str) -> dict[str, list[int]]:
     return numbers
 
 
-def check_whole(place: SharedPlace, made: Iterable[PartOf]) -> None:
-    """Raise over parts that were cut after they were written; objects elsewhere are whole."""
-    if not isinstance(place, SharedFolder):
-        return
-    sizes, faults = _numbers(place, SIZES), list[str]()
+def cut_parts(place: SharedPlace, made: Iterable[PartOf]) -> dict[PartOf, str]:
+    """The parts that were cut after they were written, in words; objects elsewhere are whole."""
+    sizes = _numbers(place, SIZES) if isinstance(place, SharedFolder) else {}
+    cut = dict[PartOf, str]()
     for part in made if sizes else ():
         with suppress(FileNotFoundError):
-            size = (place.folder / part.path).stat().st_size
+            size = (place.folder / part.path).stat().st_size  # type: ignore[union-attr]
             written = min(sizes.get(part.part, [size]))
             if size < written:
-                faults.append(f"{place.place}/{part.path} has {size:,} of {written:,} bytes ({part.file.name})")
-    raise_faults(EmbeddingError, f"{place.place}: damaged parts", faults, hint=_AGAIN, code="damaged")
+                cut[part] = f"{place.place}/{part.path} has {size:,} of {written:,} bytes ({part.file.name})"
+    return cut
 
 
 # Input files that somebody gave up: they are gone, or changed, for ever, and the others are to be complete without.
 
 
-def give_up(place: SharedPlace, names: Sequence[str]) -> None:
-    """Leave input files out; nothing is read or removed."""
-    listed = {part.file.name: part for part in listed_parts(place)}
-    finished, states = place.listing(FOLDER), lease_states(place)
-    chosen: list[PartOf] = []
-    faults: list[str] = []
-    for name in names:
-        # The file of this name; or those that a path or an address ends in.
-        matching = [name] if name in listed else [own for own in listed if name.endswith(f"/{own}")]
-        if len(matching) != 1:
-            several = f"{', '.join(matching)}: which of them?"
-            faults.append(f"{name}: {several if matching else 'was never listed; ' + nearest(name, listed)}")
-        elif f"{listed[matching[0]].part}.parquet" in finished:
-            faults.append(f"{name}: has its part; to encode what the file is now: --replace (in Python: replace=True)")
-        else:
-            chosen.append(listed[matching[0]])
-    raise_faults(
-        EmbeddingError,
-        f"{place.place}: files that cannot be given up",
-        faults,
-        hint="name files that have no part, as --status (in Python: Parts.status) shows them",
-    )
-    for part in chosen:
-        state = states.get(part.part)
-        failed = state is not None and state.ending == "failed"
-        reason = about_lease(place, state).get("reason", "") if state is not None and failed else ""
-        place.create(f"{GIVEN_UP}/{part.part}", about_process(file=part.file.name, reason=reason))
-
-
 def given_up_parts(place: SharedPlace, finished: Mapping[str, float]) -> set[str]:
     """The names of parts that were given up before they were finished."""
     return {name for name in place.listing(GIVEN_UP) if f"{name}.parquet" not in finished}
-
-
-def why_given_up(place: SharedPlace, parts: Collection[PartOf], finished: Mapping[str, float]) -> dict[str, str]:
-    """Input file → why it was given up, and by whom."""
-    given = given_up_parts(place, finished)
-    about: dict[str, str] = {}
-    for part in parts:
-        if part.part in given:
-            values = facts_of(place, f"{GIVEN_UP}/{part.part}")
-            who = f"{values.get('owner', 'unknown')}, {values.get('since', 'unknown')}"
-            about[part.file.name] = f"{values['reason']} ({who})" if values.get("reason") else who
-    return about
 
 
 # A part is read.
@@ -507,23 +444,12 @@ def images_per_second(work: Iterable[tuple[str, float, int]]) -> float | None:
     """The pictures of parts, divided by the time in which any process worked on one of them."""
     # work: Of each part when its process began (as ISO 8601; "" where that is not known), when the part was finished,
     # in seconds since 1970, and how many pictures it has.
-    spans, images = list[tuple[float, float]](), 0
-    for since, finished, count in work:
-        began = seconds_of(since)
-        if began is not None:
-            spans.append((began, max(began, finished)))
-            images += count
-    seconds = covered(spans)
-    return images / seconds if seconds > 0 else None
-
-
-def covered(spans: Iterable[tuple[float, float]]) -> float:
-    """How long the spans are together, where they overlap counted once."""
-    total, reached = 0.0, float("-inf")
-    for begin, end in sorted(spans):
-        total += max(0.0, end - max(begin, reached))
-        reached = max(reached, end)
-    return total
+    known = [(began, ended, images) for since, ended, images in work if (began := seconds_of(since)) is not None]
+    seconds, reached = 0.0, float("-inf")
+    for began, ended, _ in sorted(known):  # where spans overlap, their time is counted once
+        seconds += max(0.0, ended - max(began, reached))
+        reached = max(reached, began, ended)
+    return sum(images for *_, images in known) / seconds if seconds > 0 else None
 
 
 def seconds_of(time: str) -> float | None:
@@ -643,9 +569,8 @@ class Parts:
                 f"e.g. {named(name, why)}",
                 stacklevel=2,
             )
-        for part in parts:
-            if f"{part.part}.parquet" in finished:
-                yield self._read(part)[0]
+        for _, vectors, _ in self.read(part for part in parts if part.is_in(finished)):
+            yield vectors
 
     def read(self, parts: Iterable[PartOf]) -> Iterator[tuple[str, Embeddings, dict[str, Any]]]:
         """The input file, the vectors and the card of each of these parts, without a warning.
@@ -657,18 +582,29 @@ class Parts:
             EmbeddingError: One is gone by now, or damaged.
         """
         for part in parts:
-            yield part.file.name, *self._read(part)
+            with self._reading(part) as stream:
+                vectors, card = read_part(stream, f"{self.place}/{part.path}")
+            yield part.file.name, vectors, card
 
     def broken(self) -> Iterator[tuple[str, str]]:
         """The id of each picture that was set aside, with the reason."""
         finished = self._place.listing(FOLDER)
         for part in listed_parts(self._place):
-            if f"{part.part}.parquet" in finished:
+            if part.is_in(finished):
                 yield from self._card(part)["broken"].items()
 
     def given_up(self) -> dict[str, str]:
         """Input file → why it was given up, and by whom."""
-        return why_given_up(self._place, listed_parts(self._place), self._place.listing(FOLDER))
+        return self._given_up(listed_parts(self._place), self._place.listing(FOLDER))
+
+    def _given_up(self, parts: Iterable[PartOf], finished: Mapping[str, float]) -> dict[str, str]:
+        given, about = given_up_parts(self._place, finished), dict[str, str]()
+        for part in parts:
+            if part.part in given:
+                values = facts_of(self._place, f"{GIVEN_UP}/{part.part}")
+                who = f"{values.get('owner', 'unknown')}, {values.get('since', 'unknown')}"
+                about[part.file.name] = f"{values['reason']} ({who})" if values.get("reason") else who
+        return about
 
     def give_up(self, *files: str) -> None:
         """Leave input files out that cannot be encoded any more: the parts are complete without them.
@@ -682,7 +618,37 @@ class Parts:
         Raises:
             EmbeddingError: A file was never listed, or has its part. Then none is given up.
         """
-        give_up(self._place, files)
+        listed = {part.file.name: part for part in listed_parts(self._place)}
+        finished, states = self._place.listing(FOLDER), lease_states(self._place)
+        cut = cut_parts(self._place, [part for part in listed.values() if part.is_in(finished)])
+        chosen: list[PartOf] = []
+        faults: list[str] = []
+        for name in files:
+            # The file of this name; or those that a path or an address ends in.
+            matching = [name] if name in listed else [own for own in listed if name.endswith(f"/{own}")]
+            part = listed[matching[0]] if len(matching) == 1 else None
+            if part is None:
+                several = f"{', '.join(matching)}: which of them?"
+                faults.append(f"{name}: {several if matching else 'was never listed; ' + nearest(name, listed)}")
+            elif part in cut:
+                faults.append(f"{name}: has its part, which was cut: {cut[part]}; {_AGAIN}")
+            elif part.is_in(finished):
+                faults.append(
+                    f"{name}: has its part; to encode what the file is now: --replace (in Python: replace=True)"
+                )
+            else:
+                chosen.append(part)
+        raise_faults(
+            EmbeddingError,
+            f"{self.place}: files that cannot be given up",
+            faults,
+            hint="name files that have no part, as --status (in Python: Parts.status) shows them",
+        )
+        for part in chosen:
+            state = states.get(part.part)
+            failed = state is not None and state.ending == "failed"
+            reason = about_lease(self._place, state).get("reason", "") if state is not None and failed else ""
+            self._place.create(f"{GIVEN_UP}/{part.part}", about_process(file=part.file.name, reason=reason))
 
     def status(self) -> PartsStatus:
         """How far they are; nothing is touched."""
@@ -690,14 +656,23 @@ class Parts:
 
     def look(self) -> tuple[PartsStatus, list[PartOf]]:
         """How far they are, and the finished parts that this was said of, in the order in which files were listed."""
+        status, made, cut = self.survey()
+        self.check_whole(cut)
+        return status, made
+
+    def check_whole(self, cut: Mapping[PartOf, str]) -> None:
+        """Raise over parts that were cut."""
+        raise_faults(EmbeddingError, f"{self.place}: damaged parts", list(cut.values()), hint=_AGAIN, code="damaged")
+
+    def survey(self) -> tuple[PartsStatus, list[PartOf], Mapping[PartOf, str]]:
+        """As `look`, of whole parts; and those that were cut, in words, in place of an error."""
         place, seconds = self._place, float(self.plan["lease"])
-        finished, states = place.listing(FOLDER), lease_states(place)
-        parts = listed_parts(place)
-        made = [part for part in parts if f"{part.part}.parquet" in finished]
-        check_whole(place, made)
-        given_up = why_given_up(place, parts, finished)
+        finished, states, parts = place.listing(FOLDER), lease_states(place), listed_parts(place)
+        made = [part for part in parts if part.is_in(finished)]
+        cut = cut_parts(place, made)
+        given_up = self._given_up(parts, finished)
         running, expired, failed = dict[str, str](), dict[str, str](), dict[str, str]()
-        for part in set(parts).difference(made):
+        for part in sorted({*parts}.difference(made), key=lambda part: part.file.name):
             state = states.get(part.part)
             # One that was made was removed since.
             if part.file.name in given_up or state is None or state.ending in ("released", "made"):
@@ -708,10 +683,10 @@ class Parts:
                 failed[part.file.name] = about.get("reason", "unknown")
             else:
                 (running if is_at_work(place, state, seconds) else expired)[part.file.name] = who
-        rate = self._rate({part: finished[f"{part.part}.parquet"] for part in made}, states)
+        made = [part for part in made if part not in cut]
+        rate = images_per_second(self._last_work(made, finished, states))
         broken, known = self._set_aside(made, states)
-        running, expired, failed = (dict(sorted(group.items())) for group in (running, expired, failed))
-        return PartsStatus(len(parts), len(made), running, expired, failed, given_up, broken, known, rate), made
+        return PartsStatus(len(parts), len(made), running, expired, failed, given_up, broken, known, rate), made, cut
 
     def _set_aside(self, made: Iterable[PartOf], states: Mapping[str, LeaseState]) -> tuple[int | None, int]:
         """How many pictures were set aside, and how many at least: by notes, or by the cards of a few without one."""
@@ -726,30 +701,27 @@ class Parts:
         count += sum(len(self._card(part)["broken"]) for part in unsure)
         return count, count
 
-    def _rate(self, made: Mapping[PartOf, float], states: Mapping[str, LeaseState]) -> float | None:
-        last = sorted(made.items(), key=lambda item: item[1])[-MEASURED:]
-        claimed = [(part, published, states[part.part]) for part, published in last if part.part in states]
-        return images_per_second(self._work(part, published, state) for part, published, state in claimed)
-
-    def _work(self, part: PartOf, published: float, state: LeaseState) -> tuple[str, float, int]:
-        """When its process began a part and had finished it, and how many pictures it has."""
-        noted = about_lease(self._place, state) if state.ending == "made" else {}
-        ended, images = seconds_of(str(noted.get("since", ""))), str(noted.get("images", ""))
-        if ended is not None and images.isdecimal():
-            return str(noted.get("began", "")), ended, int(images)
-        if state.ending == "made":  # by a process that came later and found the part: it does not know of the work
-            return "", published, 0
-        # Of an earlier version: the time of the file, which is another one in a copy of the folder.
-        since = str(facts_of(self._place, state.name).get("since", ""))
-        return since, published, int(self._card(part)["count"])
+    def _last_work(
+        self, made: Iterable[PartOf], finished: Mapping[str, float], states: Mapping[str, LeaseState]
+    ) -> Iterator[tuple[str, float, int]]:
+        """When its process began each of the last parts and had finished it, and how many pictures it has."""
+        published = {part: finished[f"{part.part}.parquet"] for part in made}
+        for part in sorted(published, key=published.__getitem__)[-MEASURED:]:
+            state = states.get(part.part)
+            if state is not None and state.ending == "made":
+                noted = about_lease(self._place, state)
+                ended, images = seconds_of(str(noted.get("since", ""))), str(noted.get("images", ""))
+                # Of a process that came later and found the part there is no number: it does not know of the work.
+                if ended is not None and images.isdecimal():
+                    yield str(noted.get("began", "")), ended, int(images)
+            elif state is not None:
+                # Of an earlier version: the time of the file, which is another one in a copy of the folder.
+                since = str(facts_of(self._place, state.name).get("since", ""))
+                yield since, published[part], int(self._card(part)["count"])
 
     def _card(self, part: PartOf) -> dict[str, Any]:
         with self._reading(part) as stream:
             return read_card(stream, f"{self.place}/{part.path}")
-
-    def _read(self, part: PartOf) -> tuple[Embeddings, dict[str, Any]]:
-        with self._reading(part) as stream:
-            return read_part(stream, f"{self.place}/{part.path}")
 
     @contextmanager
     def _reading(self, part: PartOf) -> Iterator[IO[bytes]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,17 +16,19 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from visir.arrays import load_array
 from visir.encoders.base import Encoder
-from visir.encoders.encoding import ForwardOptions, alignment, check_not_empty, complete, dimension_of, entry_card
-from visir.encoders.forms import part_of
-from visir.encoders.intake import Embedded
+from visir.encoders.encoding import (
+    ForwardOptions,
+    alignment,
+    check_not_empty,
+    complete,
+    entry_card,
+    journal_of,
+    key_of,
+)
 from visir.encoders.sources import check_accepted
 from visir.encoders.store import (
-    IDS_FILE,
-    OFFSETS_FILE,
     VECTORS,
-    VECTORS_FILE,
     Entry,
     Journal,
     Store,
@@ -37,15 +39,11 @@ from visir.encoders.store import (
 )
 from visir.errors import ConfigurationError, EmbeddingError, EncoderError
 from visir.fingerprint import hash_columns
-from visir.parquet import read_table
-from visir.records import EncoderCard, Items, Role, TokenVectors
+from visir.records import EncoderCard, Items, Role
 from visir.remote import RemoteFolder, is_url
-from visir.storage import MANIFEST, Manifest, Scratch, changing, remove_folder
+from visir.storage import MANIFEST, Manifest, Scratch, SharedFolder, changing, remove_folder
 from visir.storage.disk import remove_empty_folders
 from visir.threads import launched
-
-_NAME = re.compile(r"([a-z+-]+)-(\d{5})-of-(\d{5})")
-_BLOCK = 1 << 16
 
 
 @dataclass(frozen=True, order=True)
@@ -82,23 +80,19 @@ class Shard:
         return f"{self.number}/{self.count}"
 
 
-# Where shards are, and whether they belong together: one folder of shards per encoder and items.
-
-
 class ShardFolder:
-    """The shards of some items by one encoder."""
+    """Where the shards of some items by one encoder are, and whether they belong together."""
 
     def __init__(self, encoder: Encoder, items: Items, role: Role, store: Store, place: str | Path | None) -> None:
         self.encoder, self.items = encoder, items
         self.label = f"{items.modality}-{role}" if encoder.distinguishes_roles else items.modality
-        self.form = kept_form(encoder)
-        self.key = store.key(encoder.stored_card, items, role if encoder.distinguishes_roles else None, self.form)
+        self.key = key_of(encoder, items, role, store)
         self.remote = RemoteFolder(str(place)) if is_url(place) else None
         self.work = store.shards(self.key) if place is None or self.remote is not None else Path(place)
         self.place = str(self.work if place is None else place)
         self._where = "" if place is None else f" --shards {self.place}"
         # The files of a shard; the manifest is written last, and says that the others are complete.
-        self._files = (*self.form.files, MANIFEST)
+        self._files = (*kept_form(encoder).files, MANIFEST)
 
     def name(self, shard: Shard) -> str:
         """The name of the folder of a shard."""
@@ -124,37 +118,26 @@ class ShardFolder:
         """The numbers of the finished ones of so many shards, ascending."""
         if self.remote is not None:
             return self._numbers(self.remote.folders_with(MANIFEST)).get(count, [])
-        there = [name for name in self._begun_here() if (self.work / name / MANIFEST).is_file()]
-        return self._numbers(there).get(count, [])
-
-    def counts(self) -> dict[int, list[int]]:
-        """The numbers of the shards that are finished or begun, by the number of parts."""
-        return self._numbers([*self._begun_here(), *(self.remote.names() if self.remote is not None else ())])
+        return self._numbers(n for n in self._begun_here() if (self.work / n / MANIFEST).is_file()).get(count, [])
 
     def card(self, shard: Shard) -> dict[str, Any] | None:
         """The card of a finished shard; None when there is none."""
+        path = f"{self.name(shard)}/{MANIFEST}"
+        data = (self.remote or SharedFolder(self.work)).read(path)
+        if data is None:
+            return None
         try:
-            if self.remote is not None:
-                data = self.remote.read(f"{self.name(shard)}/{MANIFEST}")
-                manifest = data and Manifest.from_bytes(data, f"{self._named(shard)}/{MANIFEST}", VECTORS)
-            else:
-                is_there = (self.own(shard) / MANIFEST).is_file()
-                manifest = Manifest.read(self.own(shard), VECTORS) if is_there else None
+            card = dict(Manifest.from_bytes(data, f"{self.place}/{path}", VECTORS).content)
+            with VECTORS.reading(self.own(shard)):
+                _ = [card[name] for name in ("broken", "seconds", "encoder", "items")]
+                _ = [card["shard"][name] for name in ("start", "stop", "of", "key", "inputs")]
         except EmbeddingError as fault:
             raise self.damaged(shard, fault.message) from fault
-        if not manifest:
-            return None
-        card = dict(manifest.content)
-        try:
-            _ = [card[name] for name in ("shard", "broken", "seconds", "encoder", "items")]
-            _ = [card["shard"][name] for name in ("start", "stop", "of", "key", "inputs")]
-        except (KeyError, TypeError) as fault:
-            raise self.damaged(shard, f"its card: {fault!r}") from fault
         return card
 
     def all_cards(self) -> dict[Shard, dict[str, Any]]:
         """The cards of all shards in order, after every check that needs no vectors."""
-        counts, total = self.counts(), len(self.items)
+        counts, total, stop = self._counts(), len(self.items), 0
         if not counts:
             raise EmbeddingError(
                 f"{self.place}: there are no {self.label} shards.",
@@ -167,9 +150,8 @@ class ShardFolder:
                 hint="delete those of one kind; what is whole can be joined",
                 code="shards-parts",
             )
-        count = next(iter(counts))
-        missing = self._missing(count)
-        if missing:
+        [count] = counts
+        if missing := self._missing(count):
             raise EmbeddingError(
                 f"{self.place}: of {count} {self.label} shards {_listed(missing)} "
                 f"{'is' if len(missing) == 1 else 'are'} missing.",
@@ -178,16 +160,14 @@ class ShardFolder:
                 code="embedding-shards-missing",
             )
         cards: dict[Shard, dict[str, Any]] = {}
-        stop = 0
-        for number in range(1, count + 1):
-            shard = Shard(number, count)
+        for shard in (Shard(number, count) for number in range(1, count + 1)):
             card = self.card(shard)
             if card is None:
                 raise self.damaged(shard, f"{MANIFEST} is gone")
             about = card["shard"]
             if about["key"] != self.key:
                 raise self._strange(shard, card)
-            if about["start"] != stop or about["of"] != total or (number == count and about["stop"] != total):
+            if about["start"] != stop or about["of"] != total or (shard.number == count and about["stop"] != total):
                 raise EmbeddingError(
                     f"{self._named(shard)}: inputs {about['start']:,} to {about['stop']:,} of {about['of']:,}, but the "
                     f"shard before it ends at {stop:,} of {total:,}.",
@@ -195,13 +175,12 @@ class ShardFolder:
                     f"{self._where}",
                     code="inputs-shard-before-ends",
                 )
-            stop = about["stop"]
-            cards[shard] = card
+            stop, cards[shard] = about["stop"], card
         return cards
 
     def check_other_counts(self, shard: Shard) -> None:
         """Raise `EmbeddingError` when there are shards, finished or begun, of another number of parts."""
-        for count, numbers in self.counts().items():
+        for count, numbers in self._counts().items():
             if count == shard.count:
                 continue
             missing = self._missing(count)
@@ -243,16 +222,31 @@ class ShardFolder:
         else:
             remove_folder(self.own(shard))
 
-    @contextlib.contextmanager
-    def local(self, shard: Shard) -> Iterator[Path]:
-        """The shard's folder, or a copy of it for as long as it is needed."""
-        if self.remote is None:
-            yield self.own(shard)
+    def append(self, journal: Journal, shard: Shard, card: Mapping[str, Any]) -> None:
+        """Append the vectors of a shard, but for those that a killed call has joined already."""
+        about, broken = card["shard"], card["broken"]
+        if about["stop"] <= journal.done:
             return
-        with Scratch.beside(self.work / "copy") as scratch:
-            paths = [scratch.file(f"shard/{name}") for name in self._files]
-            self.remote.get(self.name(shard), self._files, paths[0].parent)
-            yield paths[0].parent
+        names = self.items.ids[about["start"] : about["stop"]].to_pylist()
+        with contextlib.ExitStack() as copied:
+            folder = self.own(shard)
+            if self.remote is not None:  # a copy of it for as long as it is needed
+                scratch = copied.enter_context(Scratch.beside(self.work / "copy"))
+                files = [scratch.file(f"shard/{name}") for name in self._files]
+                folder = files[0].parent
+                self.remote.get(self.name(shard), self._files, folder)
+            try:
+                if faults := Manifest.read(folder, VECTORS).faults(folder):
+                    raise self.damaged(shard, faults[0])
+                stored_ids, vectors = Entry(folder, dict(card)).content()
+            except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as fault:
+                raise self.damaged(shard, str(fault)) from fault
+            is_there = np.array([name not in broken for name in names], bool)
+            left = [name for name in names if name not in broken]
+            if stored_ids.to_pylist() != left or len(vectors) != len(left):
+                raise self.damaged(shard, f"its ids are not those of inputs {about['start']:,} to {about['stop']:,}")
+            rows = np.where(is_there, is_there.cumsum() - 1, -1)
+            journal.append_rows(about["start"], rows, vectors, broken)
 
     def damaged(self, shard: Shard, reason: str) -> EmbeddingError:
         """The error for a shard that is not what was written."""
@@ -283,15 +277,17 @@ class ShardFolder:
         )
 
     def _begun_here(self) -> list[str]:
-        with contextlib.suppress(FileNotFoundError):
-            return [path.name for path in self.work.iterdir()]
-        return []
+        return [path.name for path in self.work.iterdir()] if self.work.is_dir() else []
+
+    def _counts(self) -> dict[int, list[int]]:
+        """The numbers of the shards that are finished or begun, by the number of parts."""
+        return self._numbers([*self._begun_here(), *(self.remote.names() if self.remote is not None else ())])
 
     def _numbers(self, names: Iterable[str]) -> dict[int, list[int]]:
         """By the number of parts the numbers of the shards whose folders have these names, ascending."""
-        matches = [match for match in map(_NAME.fullmatch, names) if match is not None and match[1] == self.label]
+        matches = [re.fullmatch(rf"{re.escape(self.label)}-(\d{{5}})-of-(\d{{5}})", name) for name in names]
         numbers: dict[int, list[int]] = {}
-        for number, count in sorted({(int(match[2]), int(match[3])) for match in matches}):
+        for number, count in sorted({(int(match[1]), int(match[2])) for match in matches if match is not None}):
             numbers.setdefault(count, []).append(number)
         return numbers
 
@@ -345,8 +341,7 @@ def encode_shard(
 ) -> ShardEncoding:
     """Encode one shard of items, or find it finished."""
     # A killed call continues where it stopped when it is repeated.
-    encoder = _computing(encoder, items)
-    store = store or Store()
+    encoder, store = _computing(encoder, items), store or Store()
     folder = ShardFolder(encoder, items, role, store, place)
     check_not_empty(items)
     rows = shard.rows(len(items), alignment(encoder, items.modality, batch_size))
@@ -379,13 +374,9 @@ def encode_shard(
                 if change.manifest.generation > 0:  # of something else
                     change.keep_only()
                     change.commit({})
-                with Journal(
-                    change, part.ids, dimension_of(encoder, items), about, folder.form, encoder.label
-                ) as journal:
-                    resumed = journal.done
-                    computed, seconds = complete(
-                        journal, encoder.for_role(role), part, options, whole=items, facts={"shard": about}
-                    )
+                resumed, computed, seconds = complete(
+                    change, encoder.for_role(role), part, options, about, whole=items, facts={"shard": about}
+                )
                 break
             if folder.remote is not None:
                 change.abandon()
@@ -408,8 +399,7 @@ def join_shards(
     """Make of all shards the entry of the store that one process would have made; nothing is encoded."""
     # The vectors and their order are those of one process. When the entry is there already, nothing happens. Shards in
     # the store are deleted once they are joined; those in a `place` that was named stay.
-    encoder = _computing(encoder, items)
-    store = store or Store()
+    encoder, store = _computing(encoder, items), store or Store()
     folder = ShardFolder(encoder, items, role, store, place)
     entry = usable_entry(store, folder.key, items)
     if entry is not None:
@@ -422,11 +412,9 @@ def join_shards(
             except EmbeddingError:
                 change.abandon()
                 raise
-            with Journal(
-                change, items.ids, dimension_of(encoder, items), {"key": folder.key}, folder.form, encoder.label
-            ) as journal:
+            with journal_of(change, encoder, items, {"key": folder.key}) as journal:
                 for shard, card in cards.items():
-                    _append(journal, folder, shard, card, items.ids)
+                    folder.append(journal, shard, card)
                 seconds = sum(card["seconds"] for card in cards.values())
                 journal.finish(entry_card(encoder, items, journal.rows, seconds))
     if place is None:
@@ -434,41 +422,6 @@ def join_shards(
             folder.remove(shard)
         remove_empty_folders(folder.work)
     return store.entry(folder.key)
-
-
-def _append(journal: Journal, folder: ShardFolder, shard: Shard, card: Mapping[str, Any], ids: pa.StringArray) -> None:
-    """Append the vectors of one shard, block by block, without those that a killed call has joined already."""
-    start, stop = card["shard"]["start"], card["shard"]["stop"]
-    if stop <= journal.done:
-        return
-    broken = card["broken"]
-    names = ids[start:stop].to_pylist()
-    with folder.local(shard) as files:
-        try:
-            faults = Manifest.read(files, VECTORS).faults(files)
-            if faults:
-                raise folder.damaged(shard, faults[0])
-            stored_ids = read_table(files / IDS_FILE)["id"].to_pylist()
-            flat = load_array(files / VECTORS_FILE, mapped=True)
-            offsets = load_array(files / OFFSETS_FILE) if folder.form.several else None
-        except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as fault:
-            raise folder.damaged(shard, str(fault)) from fault
-        vectors: Embedded = flat if offsets is None else TokenVectors(flat, offsets)
-        if stored_ids != [name for name in names if name not in broken] or len(vectors) != len(stored_ids):
-            raise folder.damaged(shard, f"its ids are not those of inputs {start:,} to {stop:,}")
-        row = 0
-        for begin in range(start, stop, _BLOCK):
-            block = names[begin - start : begin - start + _BLOCK]
-            aside = {name: broken[name] for name in block if name in broken}
-            rows = slice(row, row + len(block) - len(aside))
-            row = rows.stop
-            if begin + len(block) <= journal.done:
-                continue
-            over = max(journal.done - begin, 0)  # an interrupted encode of one process may have ended anywhere
-            before = sum(name not in aside for name in block[:over])
-            remaining_broken = {name: aside[name] for name in block[over:] if name in aside}
-            journal.append(begin + len(block), part_of(vectors, rows.start + before, rows.stop), remaining_broken)
-            journal.flush()
 
 
 def _computing(encoder: Encoder, items: Items) -> Encoder:

@@ -28,7 +28,7 @@ from visir.collections.images import ImageReader, content_id
 from visir.collections.segments import file_of
 from visir.display import counted
 from visir.encoders.base import Encoder, faulty_inputs, not_finite
-from visir.encoders.forms import joined
+from visir.encoders.forms import joined, taken
 from visir.encoders.intake import Embedded
 from visir.encoders.loading import family_named
 from visir.errors import EmbeddingError, ImageError, VisirError
@@ -252,16 +252,21 @@ class Entry:
             broken: dict[str, str] = self.card["broken"]
             return broken
 
+    def content(self) -> tuple[pa.StringArray, Embedded]:
+        """The ids, and their vectors, memory-mapped."""
+        flat = load_array(self.folder / VECTORS_FILE, mapped=True)
+        several = self.card.get("form") == "multi-vector"
+        vectors = TokenVectors(flat, load_array(self.folder / OFFSETS_FILE)) if several else flat
+        return strings(read_table(self.folder / IDS_FILE)["id"]), vectors
+
     def embeddings(self, encoder: EncoderCard | None = None, origin: str = "") -> Embeddings | MultiVectorEmbeddings:
         """The vectors, memory-mapped. `encoder` replaces the card (the same model under another name)."""
         with VECTORS.reading(self.folder):
             modality = modality_of(self.card["modality"])
-            ids = strings(read_table(self.folder / IDS_FILE)["id"])
-            vectors = load_array(self.folder / VECTORS_FILE, mapped=True)
             encoder = encoder or EncoderCard.from_dict(self.card["encoder"])
-            if self.card.get("form") == "multi-vector":
-                offsets = load_array(self.folder / OFFSETS_FILE)
-                return MultiVectorEmbeddings(modality, ids, offsets, vectors, encoder, origin)
+            ids, vectors = self.content()
+            if isinstance(vectors, TokenVectors):
+                return MultiVectorEmbeddings(modality, ids, vectors.offsets, vectors.vectors, encoder, origin)
             return Embeddings(modality, ids, vectors, encoder, origin=origin)
 
 
@@ -326,7 +331,7 @@ class Store:
         manifest = self._folders.find(key)
         if manifest is None:
             return None
-        entry = self._entry(key, manifest)
+        entry = Entry(self._folders.path(key), dict(manifest.content))
         try:
             entry.embeddings()
         except (OSError, ValueError, KeyError, EmbeddingError) as fault:
@@ -346,14 +351,12 @@ class Store:
 
     def entry(self, key: str) -> Entry:
         """The entry that was just written."""
-        return self._entry(key, Manifest.read(self._folders.path(key), VECTORS))
+        path = self._folders.path(key)
+        return Entry(path, dict(Manifest.read(path, VECTORS).content))
 
     def shards(self, key: str) -> Path:
         """The folder for the shards of this entry while several processes make it (`visir.encoders.shards`)."""
         return self._folders.path(key).with_suffix(".shards")
-
-    def _entry(self, key: str, manifest: Manifest) -> Entry:
-        return Entry(self._folders.path(key), dict(manifest.content))
 
 
 # Images that cannot be read: when they stop the work, and when they can be read again.
@@ -371,30 +374,27 @@ def usable_entry(store: Store, key: str, items: Items) -> Entry | None:
 
 def is_readable_again(broken: Mapping[str, str], items: Items) -> bool:
     """Whether one of these images can be read by now."""
-    if not broken:
-        return False
-    reader = ImageReader(items)
-    for row, name in enumerate(items.ids.to_pylist()):
-        if name in broken:
-            try:
-                reader.open(row)
-            except ImageError:
-                continue
-            return True
-    return False
+    return any(fault is None for _, fault in _faults(items, broken))
 
 
 def without_broken(items: Items, suspects: pa.StringArray) -> tuple[Items, dict[str, str]]:
     """The items without those whose image cannot be read, and id to reason of these."""
-    reader, broken = ImageReader(items), dict[str, str]()
-    rows = pc.index_in(suspects, items.ids).to_numpy()
-    for name, row in zip(suspects.to_pylist(), rows.tolist(), strict=True):
-        try:
-            reader.open(row)
-        except ImageError as fault:
-            broken[name] = fault.reason
+    broken = {name: fault.reason for name, fault in _faults(items, suspects.to_pylist()) if fault is not None}
     left = np.flatnonzero(pc.invert(pc.is_in(items.ids, pa.array(broken, pa.string()))).to_numpy(zero_copy_only=False))
     return items.take(left), broken
+
+
+def _faults(items: Items, names: Iterable[str]) -> Iterator[tuple[str, ImageError | None]]:
+    """What is wrong with each of some images, which are read one after the other."""
+    wanted = pa.array(names, pa.string())
+    reader = ImageReader(items) if len(wanted) else None
+    for name, row in zip(wanted.to_pylist(), pc.index_in(wanted, items.ids).to_pylist(), strict=True):
+        try:
+            if reader is not None and row is not None:
+                reader.open(row)
+                yield name, None
+        except ImageError as fault:
+            yield name, fault
 
 
 def reads_pictures(model: str) -> bool:
@@ -442,6 +442,7 @@ def check_broken(broken: Mapping[str, str], items: Items, skip_broken: bool) -> 
 HEADER_BYTES = 128
 _FLUSH_SECONDS = 2.0
 _FLUSH_BYTES = 1 << 26
+_BLOCK = 4096
 _TOO_LARGE = 'bring vectors to length 1; or keep them in float32: kept_dtype = "float32" in the class of the encoder'
 
 
@@ -463,7 +464,7 @@ class GrowingArray:
         return self.stream.read(rows * self.row_bytes)
 
     def keep(self, rows: int) -> None:
-        """Keep the first rows of the file, and go on at their end."""
+        """Keep the first rows of the file, rows of zeros where it has fewer, and go on at their end."""
         self.stream.truncate(HEADER_BYTES + rows * self.row_bytes)
         self.stream.seek(0, os.SEEK_END)
 
@@ -497,28 +498,22 @@ class Journal:
     ) -> None:
         self._change, self.folder, self.dimension, self.form = change, change.folder, dimension, form
         self._label, self._ids = label, ids
-        self.done, self.rows, self.total = 0, 0, 0
+        self.done, self.rows, self.total = 0, 0, 0  # items; those of them with vectors; vectors
         self.broken: dict[str, str] = {}
         self._waiting: list[Embedded] = []
         self._waiting_broken: dict[str, str] = {}
         self._waiting_stop = 0
-        self._flushed = time.monotonic()
-        self._chain = b""
-        self._full = False
+        self._flushed, self._chain, self._full = time.monotonic(), b"", False
         # The order counts here: the key of an entry does not depend on it, but "the first n are done" does.
         planned = {**plan, "dimension": dimension, "inputs": hash_columns([ids], sort=False)}
         if form.several:
             planned |= {"form": form.name, "dtype": form.dtype}
-        try:
-            self._vectors = GrowingArray(change.file(VECTORS_FILE), form.dtype, (dimension,))
-            self._offsets = GrowingArray(change.file(OFFSETS_FILE), "int64", ()) if form.several else None
+        with self._disk("", "make room, or name another place in VISIR_CACHE"):
+            self._arrays = [GrowingArray(change.file(VECTORS_FILE), form.dtype, (dimension,))]
+            if form.several:  # offsets: the first is 0, and each further one where the vectors of an item end
+                self._arrays.append(GrowingArray(change.file(OFFSETS_FILE), "int64", ()))
             self._journal = _opened(change.file("journal.jsonl", counts=False))
             self._resume(planned)
-        except OSError as fault:
-            raise VisirError(
-                f"{self.folder}: cannot be written ({fault.strerror}).",
-                hint="make room, or name another place in VISIR_CACHE",
-            ) from fault
 
     def append(self, stop: int, vectors: Embedded, broken: Mapping[str, str]) -> None:
         """Append the vectors of the items from the end of the last call up to row `stop`, without the `broken` ones."""
@@ -540,6 +535,16 @@ class Journal:
         if size >= _FLUSH_BYTES or time.monotonic() - self._flushed >= _FLUSH_SECONDS:
             self.flush()
 
+    def append_rows(self, start: int, rows: NDArray[np.int64], vectors: Embedded, broken: Mapping[str, str]) -> None:
+        """Append vectors that are there: of each item from `start` on that in its row, none where this is -1."""
+        # What was appended already is passed over: a killed call may have ended anywhere.
+        for begin in range(max(start, self.done), start + len(rows), _BLOCK):
+            block = rows[begin - start : begin - start + _BLOCK]
+            names = self._ids[begin : begin + len(block)].to_pylist() if broken else []
+            aside = {name: broken[name] for name in names if name in broken}
+            self.append(begin + len(block), taken(vectors, block[block >= 0]), aside)
+        self.flush()
+
     def flush(self) -> None:
         """Write what was appended safely to disk. The error of a full disk says how much is kept."""
         if not self._waiting:
@@ -547,23 +552,20 @@ class Journal:
         vectors = joined(self._waiting)
         rows, total = self.rows + len(vectors), self.total + len(_flat(vectors))
         line = {"stop": self._waiting_stop, "rows": rows, "broken": self._waiting_broken}
-        data, ends = self._vectors.bytes_of(_flat(vectors)), b""
-        if self._offsets is not None and isinstance(vectors, TokenVectors):
+        written: list[NDArray[Any]] = [_flat(vectors)]
+        if isinstance(vectors, TokenVectors):
             line["total"] = total
-            ends = self._offsets.bytes_of(self.total + vectors.offsets[1:])
-        chain = _chained(self._chain, line, data, ends)
-        try:
-            self._vectors.write(data)
-            if self._offsets is not None:
-                self._offsets.write(ends)
+            written.append(self.total + vectors.offsets[1:])
+        data = [array.bytes_of(values) for array, values in zip(self._arrays, written, strict=True)]
+        chain = _chained(self._chain, line, data)
+        with self._disk(
+            f"; {self.done:,} of {len(self._ids):,} are kept",
+            "make room (or name another place in VISIR_CACHE) and run the same again: it goes on from there",
+        ):
+            for array, values in zip(self._arrays, data, strict=True):
+                array.write(values)
             self._journal.write(orjson.dumps({**line, "hash": chain.hex()}) + b"\n")
             _to_disk(self._journal)
-        except OSError as fault:
-            self._full = True
-            raise VisirError(
-                f"{self.folder}: cannot be written ({fault.strerror}); {self.done:,} of {len(self._ids):,} are kept.",
-                hint="make room (or name another place in VISIR_CACHE) and run the same again: it goes on from there",
-            ) from fault
         self._chain, self.rows, self.total, self.done = chain, rows, total, self._waiting_stop
         self.broken.update(self._waiting_broken)
         self._waiting, self._waiting_broken, self._waiting_stop = [], {}, 0
@@ -573,19 +575,13 @@ class Journal:
         """Write header and ids, and commit them, with `content` on the card."""
         self.flush()
         ids = pa.array([name for name in self._ids.to_pylist() if name not in self.broken], pa.string())
-        try:
+        with self._disk("; all vectors are kept", "make room and run the same again: it goes on from there"):
             _to_disk(self._journal)
-            self._vectors.finish(self.total)
-            if self._offsets is not None:
-                self._offsets.finish(self.rows + 1)
+            for array, size in zip(self._arrays, (self.total, self.rows + 1), strict=False):
+                array.finish(size)
             pq.write_table(pa.table({"id": ids}), self._change.file(IDS_FILE))
             made = datetime.now(UTC).isoformat(timespec="seconds")
             self._change.commit({**content, "broken": self.broken, "made": made})
-        except OSError as fault:
-            raise VisirError(
-                f"{self.folder}: cannot be written ({fault.strerror}); all vectors are kept.",
-                hint="make room and run the same again: it goes on from there",
-            ) from fault
 
     def __enter__(self) -> Journal:
         return self
@@ -595,13 +591,20 @@ class Journal:
             if not self._full:  # a broken image, NaN or Ctrl-C ends the run; what came before it is kept
                 self.flush()
         finally:
-            arrays = [self._vectors] if self._offsets is None else [self._vectors, self._offsets]
-            for stream in (*(array.stream for array in arrays), self._journal):
+            for stream in (*(array.stream for array in self._arrays), self._journal):
                 try:
                     stream.close()
                 except OSError:
                     if not self._full:  # otherwise it has already been reported
                         raise
+
+    @contextmanager
+    def _disk(self, kept: str, hint: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as fault:
+            self._full = True
+            raise VisirError(f"{self.folder}: cannot be written ({fault.strerror}){kept}.", hint=hint) from fault
 
     def _check_finite(self, vectors: Embedded, flat: NDArray[Any], ids: list[str], fault: str, hint: str) -> None:
         bad = not_finite(vectors, flat)
@@ -615,19 +618,17 @@ class Journal:
             is_same = orjson.loads((self.folder / "plan.json").read_bytes()) == orjson.loads(orjson.dumps(plan))
         except (FileNotFoundError, orjson.JSONDecodeError):
             is_same = False
-        if self._offsets is not None:
-            self._offsets.read(1)  # the first is 0
+        for offsets in self._arrays[1:]:
+            offsets.read(1)  # the first is 0
         valid = 0
         for line in self._journal.readlines() if is_same else ():
             if not self._holds(line):
                 break
             valid += len(line)
         self._change.write_json("plan.json", plan, counts=False)
-        self._vectors.keep(self.total)
-        if self._offsets is not None:
-            self._offsets.keep(self.rows + 1 if self.rows else 0)
-            if not self.rows:
-                self._offsets.write(self._offsets.bytes_of(np.zeros(1)))
+        for array, size in zip(self._arrays, (self.total, self.rows + 1), strict=False):
+            array.keep(size if self.rows else 0)
+            array.keep(size)
         self._journal.truncate(valid)
         self._journal.seek(valid)
 
@@ -635,10 +636,10 @@ class Journal:
         """Take a line of the journal over, where it and what it is about are as they were written."""
         try:
             line = orjson.loads(raw)
-            total = line["rows"] if self._offsets is None else line["total"]
-            data = self._vectors.read(total - self.total)
-            ends = b"" if self._offsets is None else self._offsets.read(line["rows"] - self.rows)
-            chain = _chained(self._chain, {key: line[key] for key in line if key != "hash"}, data, ends)
+            total = line["total"] if self.form.several else line["rows"]
+            counts = (total - self.total, line["rows"] - self.rows)
+            data = [array.read(count) for array, count in zip(self._arrays, counts, strict=False)]
+            chain = _chained(self._chain, {key: line[key] for key in line if key != "hash"}, data)
             if not raw.endswith(b"\n") or line["hash"] != chain.hex():
                 return False
             self._chain, self.rows, self.total, self.done = chain, line["rows"], total, line["stop"]
@@ -664,9 +665,9 @@ def _flat(vectors: Embedded) -> NDArray[np.float32]:
     return vectors.vectors if isinstance(vectors, TokenVectors) else vectors
 
 
-def _chained(before: bytes, line: Mapping[str, Any], data: bytes, ends: bytes) -> bytes:
+def _chained(before: bytes, line: Mapping[str, Any], data: Sequence[bytes]) -> bytes:
     digest = hashlib.blake2b(before, digest_size=16)
     digest.update(orjson.dumps(line, option=orjson.OPT_SORT_KEYS))
-    digest.update(data)
-    digest.update(ends)
+    for values in data:
+        digest.update(values)
     return digest.digest()

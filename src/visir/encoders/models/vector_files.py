@@ -123,7 +123,7 @@ def _npy(folder: Path) -> tuple[dict[Modality, VectorRows], str]:
         check_written(file)
         vectors = load_array(file, mapped=True)
         beside = [folder / f"{side}.ids{suffix}" for suffix in (".parquet", ".csv", ".txt")]
-        ids = next((_id_file(file) for file in beside if file.is_file()), None)
+        ids = next((_id_file(path) for path in beside if path.is_file()), None)
         spans = folder / f"{side}.offsets.npy"
         offsets = load_array(spans) if spans.is_file() else None
         rows[side] = _vectors(vectors, ids, str(file), offsets)
@@ -145,8 +145,7 @@ def _id_file(file: Path) -> pa.StringArray:
         return strings(read_lines(file))
     if file.suffix == ".parquet":
         table = read_table(file)
-        column = _only(table.column_names, ID_COLUMNS, file)
-        return strings(table[column])
+        return strings(table[_only(table.column_names, ID_COLUMNS, file)])
     rows = list(csv.DictReader(io.StringIO("\n".join(read_lines(file)))))
     column = _only(list(rows[0]) if rows else [], ID_COLUMNS, file)
     return strings([row[column] for row in rows])
