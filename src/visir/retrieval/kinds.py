@@ -65,10 +65,17 @@ class Kind:
         return self.index().build(vectors, None if out is None else Path(out), **options)
 
 
-KINDS: Registry[Kind] = Registry("kind of index", group=GROUP, of=Kind)
+FORMER = {"seismic": "inverted", "scipy": "inverted"}
+"""Kinds that visir had, and the kind that takes their place."""
+KINDS: Registry[Kind] = Registry(
+    "kind of index",
+    group=GROUP,
+    of=Kind,
+    former={old: f"visir has it no more; the nearest kind is {new!r}" for old, new in FORMER.items()},
+)
 
 _FAISS: dict[str, Any] = {"extra": "hnsw", "packages": ("faiss",)}
-_QDRANT: dict[str, Any] = {"extra": "qdrant", "packages": ("qdrant_edge", "qdrant_client")}
+_QDRANT: dict[str, Any] = {"extra": "qdrant", "packages": ("qdrant_client",)}
 _PGVECTOR: dict[str, Any] = {"extra": "pgvector", "packages": ("psycopg",)}
 _MILVUS: dict[str, Any] = {"extra": "milvus", "packages": ("pymilvus",)}
 for _kind in (
@@ -103,24 +110,8 @@ for _kind in (
         module="visir.retrieval.sparse.inverted:InvertedIndex",
     ),
     Kind(
-        name="seismic",
-        title="blocks of similar documents in each list, skipped by their summaries (Seismic)",
-        exact=False,
-        vectors="sparse",
-        module="visir.retrieval.sparse.seismic:SeismicIndex",
-        extra="seismic",
-        packages=("seismic",),
-    ),
-    Kind(
-        name="scipy",
-        title="one product of two SciPy matrices: slow, and the truth of sparse search",
-        exact=True,
-        vectors="sparse",
-        module="visir.retrieval.sparse.scan:OracleIndex",
-    ),
-    Kind(
         name="qdrant",
-        title="a graph of near neighbours in Qdrant: embedded, or on a server or cluster by one setting (url)",
+        title="a graph of near neighbours on a Qdrant server or cluster (url)",
         exact=False,
         vectors="dense",
         module="visir.retrieval.remote.dense:QdrantIndex",
@@ -129,7 +120,7 @@ for _kind in (
     ),
     Kind(
         name="qdrant-sparse",
-        title="inverted lists in Qdrant: embedded, or on a server or cluster by one setting (url)",
+        title="inverted lists on a Qdrant server or cluster (url)",
         exact=False,
         vectors="sparse",
         module="visir.retrieval.remote.dense:QdrantSparseIndex",
@@ -186,7 +177,7 @@ for _kind in (
     ),
     Kind(
         name="qdrant-multi",
-        title="MaxSim in Qdrant, of every document or over a graph (m): embedded, or on a server or cluster (url)",
+        title="MaxSim on a Qdrant server or cluster (url), of every document or over a graph (m)",
         exact=False,
         vectors="multi-vector",
         module="visir.retrieval.remote.dense:QdrantMultiIndex",
@@ -298,6 +289,12 @@ def open_index(folder: str | Path) -> Index[Any]:
     from visir.retrieval.stored import IndexFolderError, read_index
 
     kind: str = read_index(Path(folder)).content["kind"]
+    if kind in FORMER:
+        raise IndexFolderError(
+            f"{folder}: an index of kind {kind!r}, which visir has no more.",
+            hint=f"build it again from the vectors, as kind {FORMER[kind]!r} (visir index build), into a new folder",
+            code="index-kind-no-more",
+        )
     if kind not in KINDS:
         raise IndexFolderError(
             f"{folder}: an index of kind {kind!r}, which this visir does not know.",
