@@ -25,7 +25,7 @@ import numpy as np
 from sparse_data import vectors
 from visir.records import Embeddings, EncoderCard
 from visir.retrieval.kinds import build_index, open_index
-from visir.retrieval.remote.storage import EdgeEngine
+from visir.retrieval.remote.index import EdgeEngine
 from visir.retrieval.shard_runs import best_of, kth_scores, share_found
 
 CARD = EncoderCard("generated", "imported")

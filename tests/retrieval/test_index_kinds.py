@@ -300,10 +300,8 @@ def test_damaged_files_are_named(name: str, tmp_path: Path) -> None:
     index = build_index(vectors(form, "image", 30, 1), name, tmp_path / "index")
     index.delete(["i0003"])
     files = _manifest(tmp_path / "index")["files"]
-    assert any(one.startswith("ids-" if name.startswith("qdrant") else "deleted-") for one in files)
+    assert any(one.startswith("deleted-") for one in files)
     hashed = [one for one in files if not one.endswith((".npy", ".parquet"))]
-    if name.startswith("qdrant"):  # its engine has some forty files
-        files, hashed = [*list(files)[::8], hashed[-1]], hashed[-1:]
     for one in files:
         path = tmp_path / "index" / one
         whole = path.read_bytes()
@@ -365,7 +363,6 @@ def test_vectors_come_back_as_they_were(tmp_path: Path) -> None:
             index.select([ids[12]])
 
 
-SLOWEST = ("seismic", "qdrant", "qdrant-sparse")
 ALL_CHANGES = ["build", "add few", "add many", "delete few", "delete most"]
 
 
@@ -373,9 +370,7 @@ ALL_CHANGES = ["build", "add few", "add many", "delete few", "delete most"]
     ("name", "changes"),
     [
         ("exact", ["add few"]),
-        *(pytest.param(one, ALL_CHANGES, marks=pytest.mark.nightly) for one in EVERY if one not in SLOWEST),
-        # Half a second, and seconds, for each kill.
-        *(pytest.param(one, ["add many", "delete most"], marks=pytest.mark.nightly) for one in EVERY if one in SLOWEST),
+        *(pytest.param(one, ALL_CHANGES, marks=pytest.mark.nightly) for one in EVERY),
     ],
 )
 def test_a_kill_at_any_moment_leaves_an_index_that_loads(name: str, changes: list[str], tmp_path: Path) -> None:

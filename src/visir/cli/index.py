@@ -101,7 +101,7 @@ def report_index(out: Path, index: Index[Any]) -> None:
 
 def remark_on_servers(index: Index[Any]) -> None:
     """Say what later commands need."""
-    from visir.retrieval.remote.addresses import needed_later
+    from visir.retrieval.remote.engine import needed_later
 
     for line in needed_later([index.info().details]):
         output.note(f"  {line}")

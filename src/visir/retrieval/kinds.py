@@ -59,7 +59,7 @@ class Kind:
     def build(self, vectors: Vectors, out: str | Path | None = None, **options: Any) -> Index[Any]:
         """Build an index of this kind; see `visir.retrieval.build_index`."""
         if isinstance(options.get("url"), str) and options["url"]:
-            from visir.retrieval.remote.addresses import name_address
+            from visir.retrieval.remote.engine import name_address
 
             name_address(options["url"], options.get("grpc"))
         return self.index().build(vectors, None if out is None else Path(out), **options)
@@ -114,7 +114,7 @@ for _kind in (
         title="a graph of near neighbours on a Qdrant server or cluster (url)",
         exact=False,
         vectors="dense",
-        module="visir.retrieval.remote.dense:QdrantIndex",
+        module="visir.retrieval.remote.index:QdrantIndex",
         beside=("qdrant-sparse", "qdrant-multi"),
         **_QDRANT,
     ),
@@ -123,7 +123,7 @@ for _kind in (
         title="inverted lists on a Qdrant server or cluster (url)",
         exact=False,
         vectors="sparse",
-        module="visir.retrieval.remote.dense:QdrantSparseIndex",
+        module="visir.retrieval.remote.index:QdrantSparseIndex",
         **_QDRANT,
     ),
     Kind(
@@ -131,7 +131,7 @@ for _kind in (
         title="a graph of near neighbours in a PostgreSQL database with pgvector (url)",
         exact=False,
         vectors="dense",
-        module="visir.retrieval.remote.dense:PgvectorIndex",
+        module="visir.retrieval.remote.index:PgvectorIndex",
         beside=("pgvector-sparse",),
         **_PGVECTOR,
     ),
@@ -140,7 +140,7 @@ for _kind in (
         title="sparse vectors in a PostgreSQL database with pgvector (url), all compared or by a graph (m)",
         exact=False,
         vectors="sparse",
-        module="visir.retrieval.remote.dense:PgvectorSparseIndex",
+        module="visir.retrieval.remote.index:PgvectorSparseIndex",
         **_PGVECTOR,
     ),
     Kind(
@@ -148,7 +148,7 @@ for _kind in (
         title="a graph of near neighbours on a Milvus server or cluster (url)",
         exact=False,
         vectors="dense",
-        module="visir.retrieval.remote.dense:MilvusIndex",
+        module="visir.retrieval.remote.index:MilvusIndex",
         beside=("milvus-sparse",),
         **_MILVUS,
     ),
@@ -157,7 +157,7 @@ for _kind in (
         title="inverted lists on a Milvus server or cluster (url)",
         exact=False,
         vectors="sparse",
-        module="visir.retrieval.remote.dense:MilvusSparseIndex",
+        module="visir.retrieval.remote.index:MilvusSparseIndex",
         **_MILVUS,
     ),
     Kind(
@@ -180,7 +180,7 @@ for _kind in (
         title="MaxSim on a Qdrant server or cluster (url), of every document or over a graph (m)",
         exact=False,
         vectors="multi-vector",
-        module="visir.retrieval.remote.dense:QdrantMultiIndex",
+        module="visir.retrieval.remote.index:QdrantMultiIndex",
         beside=("qdrant-sparse", "qdrant"),
         **_QDRANT,
     ),
@@ -204,7 +204,7 @@ def build_index(
             "exact" for dense, "inverted" for sparse, "maxsim" for multi-vectors.
         out: A new or an empty folder for the index; None builds it in memory.
         options: The settings of the kind (`visir index kinds` lists them). A server in the setting `url` counts as
-            named by the user, and may get the key (`visir.retrieval.remote.addresses`).
+            named by the user, and may get the key (`visir.retrieval.remote.engine`).
 
     Raises:
         VisirError: The kind is unknown.

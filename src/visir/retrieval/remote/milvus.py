@@ -14,7 +14,6 @@ import os
 import re
 import shlex
 import threading
-import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -24,11 +23,9 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 import pyarrow as pa
 
-from visir.errors import require
-from visir.remote import is_loopback
-from visir.retrieval.remote.addresses import check_named, key_for, trust, why_no_key
+from visir.errors import EmbeddingError, require
+from visir.records import Embeddings
 from visir.retrieval.remote.engine import (
-    BUILD_ON_SERVER,
     EngineError,
     EngineHit,
     Mark,
@@ -38,9 +35,16 @@ from visir.retrieval.remote.engine import (
     StepwiseEngine,
     Vector,
     alike,
+    channel_options,
+    check_named,
+    key_for,
     key_of,
     last_number,
+    no_answer,
     own_id,
+    repeated,
+    trust,
+    why_no_key,
 )
 from visir.retrieval.remote.settings import MILVUS, MilvusPlace
 
@@ -107,8 +111,6 @@ def in_brackets(address: str) -> str:
 
 
 T = TypeVar("T")
-_PAUSE = 0.5
-"""Seconds before the first repetition; each further one waits twice as long."""
 _NO_CONNECTION, _NO_COLLECTION, _NOT_LOADED = 2, 100, 101
 """Codes of pymilvus ("connect failed") and of the server; it has to load a collection before that is searched."""
 _RECENT = (2, 4)
@@ -133,20 +135,16 @@ class MilvusConnection:
 
     def send(self, what: str, method: str, *given: Any, timeout: int | None = None, **named: Any) -> Any:
         """What a method of pymilvus's client returns, asked again where the server was away."""
-        from grpc import RpcError
 
-        pymilvus = package()
-        for attempt in range(self.place.retries + 1):
+        def once() -> Any:
             try:
                 return getattr(self._connected(), method)(*given, timeout=timeout or self.place.timeout, **named)
-            except (pymilvus.MilvusException, RpcError) as fault:
-                last: Exception = fault
-                if not _is_away(fault):
-                    break
-                self.close()  # gRPC waits longer and longer before it connects again: begin anew
-            if attempt < self.place.retries:
-                time.sleep(_PAUSE * 2**attempt)
-        raise self._explained(what, last) from last
+            except Exception as fault:
+                if _is_away(fault):
+                    self.close()  # gRPC waits longer and longer before it connects again: begin anew
+                raise
+
+        return self.explain(what, lambda: repeated(self.place, once, _is_away))
 
     def is_old(self) -> bool:
         """Whether the server is older than 2.4: it stores no sparse vectors, and has other indexes of numbers."""
@@ -163,7 +161,7 @@ class MilvusConnection:
             )
 
     def explain(self, what: str, request: Callable[[], T]) -> T:
-        """What a request returns that pymilvus sends by itself, such as the next page of a list; sent once."""
+        """What a request returns that pymilvus sends by itself, such as the next page of a list."""
         from grpc import RpcError
 
         try:
@@ -191,16 +189,13 @@ class MilvusConnection:
     def _arguments(self) -> dict[str, Any]:
         url = self.place.url
         parts, encrypted = urlsplit(url), trust(url)
-        options = {"grpc.use_local_subchannel_pool": 1}  # a channel of its own, that waits for no other one's failures
-        if is_loopback(parts.hostname or ""):
-            options["grpc.enable_http_proxy"] = 0  # no proxy on the way to this very machine
         arguments = {
             "uri": f"{'https' if encrypted else 'http'}://{_host(url)}:{parts.port or MILVUS.port}",
             "db_name": unquote(parts.path.strip("/")),
             "token": key_for(url) or "",
             "timeout": self.place.timeout,
             "dedicated": True,
-            "grpc_options": options,
+            "grpc_options": channel_options(parts.hostname or ""),
         }
         certificate = os.environ.get(MILVUS.certificate)
         return arguments | ({"server_pem_path": certificate} if encrypted and certificate else {})
@@ -209,12 +204,12 @@ class MilvusConnection:
         """The error that says what was asked, and what to do next."""
         url, text, status = self.place.url, _text(fault), _status(fault)
         if _is_away(fault):
-            return EngineError(
-                f"{url}: no answer, asked {self.place.retries + 1} times to {what}: {text}",
-                hint="is the server running, and is this its address? A full Milvus answers "
-                f"curl http://{_host(url)}:9091/healthz (milvus-lite has no such page); for a slow one, a longer wait: "
-                f"timeout={2 * self.place.timeout}",
-                code="no-answer-asked-times",
+            return no_answer(
+                self.place,
+                what,
+                text,
+                f"A full Milvus answers curl http://{_host(url)}:9091/healthz (milvus-lite has no such page); for a "
+                f"slow one, a longer wait: timeout={2 * self.place.timeout}",
             )
         if status == "UNAUTHENTICATED":
             return EngineError(f"{url}: may not {what}: {text}", hint=why_no_key(url))
@@ -305,9 +300,14 @@ class MilvusEngine(StepwiseEngine):
     uploads = 4
 
     def __init__(self, collection: str, place: Any) -> None:
-        self.collection, self.place = collection, place
+        super().__init__(collection, place)
         self._connection = MilvusConnection(place)
         self._is_new = False
+
+    @classmethod
+    def check_vectors(cls, vectors: Any, settings: Any, *, alone: bool = True) -> None:
+        if isinstance(vectors, Embeddings) and not 2 <= vectors.dimension <= 32_768:
+            raise EmbeddingError(f"Milvus stores vectors of 2 to 32,768 values; these have {vectors.dimension:,}.")
 
     @classmethod
     def create(cls, collection: str, spaces: Sequence[Space], settings: Any, index: str) -> Self:
@@ -525,9 +525,7 @@ class MilvusEngine(StepwiseEngine):
             return self._connection.send(what, method, self.collection, *given, timeout=timeout, **named)
         except EngineError as fault:
             if getattr(fault.__cause__, "code", None) == _NO_COLLECTION:
-                raise EngineError(
-                    f"{self.where()} does not exist.", hint=f"was it deleted? {BUILD_ON_SERVER}", code="not-exist"
-                ) from fault.__cause__
+                raise self.gone() from fault.__cause__
             raise
 
     def _loaded(self, method: str, *given: Any, **named: Any) -> Any:
