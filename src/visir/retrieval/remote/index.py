@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Self
+from typing import Any, ClassVar, Self
 from uuid import uuid4
 
 import numpy as np
@@ -123,41 +123,23 @@ def engine_of(family: EngineFamily) -> type[Engine]:
     return engine
 
 
-# The forms of vectors: how they go to an engine, come back, and are scored.
+Rows, Scores = NDArray[np.int64], NDArray[np.float32]
 
 
-class Shape(Generic[Vectors]):
-    """One form of vectors; the space of a collection that holds them is called as it is."""
+class Shape:
+    """How vectors of one form go to an engine, come back, and are scored; their space is called as the form is."""
 
-    form: Form[Vectors]
+    # `numbers`: how many numbers vectors are; `width`: how many one is, about; `outgoing`: some rows as the engine gets
+    # them; `made`: what came back as vectors of the index; `scores`: (p,) those of pairs of a query (its row, rows
+    # ascending) and a vector that came back.
 
-    def check(self, documents: Vectors, settings: Any) -> None:
+    form: Form[Any]
+
+    def check(self, documents: Any, settings: Any) -> None:
         """Raise `EmbeddingError` for vectors that no index holds."""
 
-    def numbers(self, documents: Vectors) -> int:
-        """How many numbers these vectors are."""
-        raise NotImplementedError
 
-    def width(self, like: Vectors) -> int:
-        """Numbers in a vector, about."""
-        raise NotImplementedError
-
-    def outgoing(self, documents: Vectors, start: int, stop: int, settings: Any) -> list[Vector]:
-        """The vectors of some rows as the engine gets them."""
-        raise NotImplementedError
-
-    def made(self, like: Vectors, ids: pa.StringArray, raw: Sequence[Vector | None], settings: Any) -> Vectors:
-        """What came back from the engine as vectors of the index."""
-        raise NotImplementedError
-
-    def scores(
-        self, queries: Vectors, query: NDArray[np.int64], raw: list[Vector], like: Vectors, settings: Any
-    ) -> NDArray[np.float32]:
-        """(p,) the score of each pair of a query (its row, ascending) and a vector that came back."""
-        raise NotImplementedError
-
-
-class _Dense(Shape[Embeddings]):
+class _Dense(Shape):
     # The engine compares inner products of float32 vectors. Under cosine they are divided by their lengths before they
     # are sent (by visir, in float64, as in every search here, rather than by the engine), so `documents` and `select`
     # give vectors of length 1; under "dot" they come back as they were.
@@ -176,13 +158,11 @@ class _Dense(Shape[Embeddings]):
     def outgoing(self, documents: Embeddings, start: int, stop: int, settings: Any) -> list[Vector]:
         return list(Side(documents, np.arange(start, stop), settings.similarity).block(0, stop - start))
 
-    def made(self, like: Embeddings, ids: pa.StringArray, raw: Sequence[Vector | None], settings: Any) -> Embeddings:
+    def made(self, like: Embeddings, ids: pa.StringArray, raw: list[Any], settings: Any) -> Embeddings:
         vectors = np.array(raw, np.float32).reshape(len(raw), like.dimension)
         return replace(like, ids=ids, vectors=vectors, normalised=settings.similarity == "cosine")
 
-    def scores(
-        self, queries: Embeddings, query: NDArray[np.int64], raw: list[Vector], like: Embeddings, settings: Any
-    ) -> NDArray[np.float32]:
+    def scores(self, queries: Embeddings, query: Rows, raw: list[Any], like: Embeddings, settings: Any) -> Scores:
         first = int(query[0])
         side = Side(queries, np.arange(first, int(query[-1]) + 1), settings.similarity)
         held, scores = np.array(raw, np.float32).reshape(len(raw), like.dimension), np.empty(len(query), np.float32)
@@ -190,7 +170,7 @@ class _Dense(Shape[Embeddings]):
         return scores
 
 
-class _Sparse(Shape[SparseEmbeddings]):
+class _Sparse(Shape):
     # The engine adds up in single precision: documents whose scores differ in the last bits only may be taken for one
     # another. What it finds is scored as in every sparse search here.
 
@@ -200,28 +180,24 @@ class _Sparse(Shape[SparseEmbeddings]):
         return 2 * len(documents.terms)
 
     def width(self, like: SparseEmbeddings) -> int:
-        return 500  # terms and weights of a document, about
+        return 500
 
     def outgoing(self, documents: SparseEmbeddings, start: int, stop: int, settings: Any) -> list[Vector]:
         rows = (documents.row(at) for at in range(start, stop))
         return [(np.asarray(terms, np.int32), np.asarray(values, np.float32)) for terms, values in rows]
 
-    def made(
-        self, like: SparseEmbeddings, ids: pa.StringArray, raw: Sequence[Vector | None], settings: Any
-    ) -> SparseEmbeddings:
+    def made(self, like: SparseEmbeddings, ids: pa.StringArray, raw: list[Any], settings: Any) -> SparseEmbeddings:
         offsets, terms, values = _rows(raw)
         return replace(like, ids=ids, offsets=offsets, terms=terms, values=values)
 
-    def scores(
-        self, queries: SparseEmbeddings, query: NDArray[np.int64], raw: list[Vector], like: Any, settings: Any
-    ) -> NDArray[np.float32]:
+    def scores(self, queries: SparseEmbeddings, query: Rows, raw: list[Any], like: Any, settings: Any) -> Scores:
         scores = np.empty(len(query), np.float32)
         asked = np.asarray(queries.offsets), np.asarray(queries.terms), np.asarray(queries.values)
         score_pairs(asked, query, _rows(raw), np.arange(len(raw)), scores)
         return scores
 
 
-class _Several(Shape[MultiVectorEmbeddings]):
+class _Several(Shape):
     # The engine compares by MaxSim of float32 vectors.
 
     form = MULTI
@@ -230,22 +206,16 @@ class _Several(Shape[MultiVectorEmbeddings]):
         return len(documents.vectors) * documents.dimension
 
     def width(self, like: MultiVectorEmbeddings) -> int:
-        return 50 * like.dimension  # numbers of a document, about
+        return 50 * like.dimension
 
     def outgoing(self, documents: MultiVectorEmbeddings, start: int, stop: int, settings: Any) -> list[Vector]:
         return [np.asarray(documents.row(at), np.float32) for at in range(start, stop)]
 
-    def made(
-        self, like: MultiVectorEmbeddings, ids: pa.StringArray, raw: Sequence[Vector | None], settings: Any
-    ) -> MultiVectorEmbeddings:
-        if not raw:
-            return replace(like, ids=ids)
-        several = TokenVectors.of([np.array(rows, np.float32) for rows in raw])
+    def made(self, like: Any, ids: pa.StringArray, raw: list[Any], settings: Any) -> MultiVectorEmbeddings:
+        several = TokenVectors.of([np.array(rows, np.float32) for rows in raw]) if raw else like
         return replace(like, ids=ids, offsets=several.offsets, vectors=several.vectors)
 
-    def scores(
-        self, queries: MultiVectorEmbeddings, query: NDArray[np.int64], raw: list[Vector], like: Any, settings: Any
-    ) -> NDArray[np.float32]:
+    def scores(self, queries: MultiVectorEmbeddings, query: Rows, raw: list[Any], like: Any, settings: Any) -> Scores:
         held = self.made(like, pa.array(map(str, range(len(raw))), pa.string()), raw, settings)
         first, rows = int(query[0]), np.arange(len(raw))
         side = TokenSide(queries, np.arange(first, int(query[-1]) + 1))
@@ -265,7 +235,7 @@ def _rows(raw: Sequence[Any]) -> tuple[NDArray[np.int64], NDArray[np.int32], NDA
     return offsets, terms, values
 
 
-SHAPES: dict[VectorForm, Shape[Any]] = {"dense": _Dense(), "sparse": _Sparse(), "multi-vector": _Several()}
+SHAPES: dict[VectorForm, Any] = {"dense": _Dense(), "sparse": _Sparse(), "multi-vector": _Several()}
 Spaces = Mapping[VectorForm, Any]
 """Vectors of the same documents, in one order, by their form."""
 

@@ -50,18 +50,28 @@ from visir.retrieval.remote.settings import MILVUS, MilvusPlace
 
 # The connection to a Milvus server that the user has named, and what goes wrong with it.
 
-# A call on a gRPC channel that was closed meanwhile is an error, and no crash of the process.
+
+def mend_channels() -> None:
+    """Mend the channels of pymilvus, once for the process."""
+    # pymilvus takes the brackets of IPv6 addresses away, and then hands gRPC "::1:19530". And a call on a channel that
+    # was closed meanwhile is to be an error, and no crash of the process.
+    from pymilvus.client.grpc_handler import GrpcHandler
+
+    make = GrpcHandler._create_grpc_channel
+    if getattr(make, "mended", False):
+        return
+
+    def made(self: Any, address: str | None = None) -> Any:
+        return guarded(make(self, in_brackets(address or self._address)))
+
+    made.mended = True  # type: ignore[attr-defined]
+    GrpcHandler._create_grpc_channel = made
 
 
-def guard_channels(handler: Any) -> None:
-    """Guard the channel of pymilvus's handler, and those that it makes later."""
-    make = handler._create_grpc_channel
-
-    def made(*given: Any, **named: Any) -> Any:
-        return guarded(make(*given, **named))
-
-    handler._create_grpc_channel = made
-    guarded(handler._channel)
+def in_brackets(address: str) -> str:
+    """The address as gRPC reads it."""
+    host, _, port = address.rpartition(":")
+    return f"[{host}]:{port}" if ":" in host and "[" not in host and "/" not in address else address
 
 
 def guarded(channel: Any) -> Any:
@@ -84,30 +94,6 @@ def guarded(channel: Any) -> Any:
 
     channel._get_registered_call_handle, channel.close = find_in_open, close_guarded
     return channel
-
-
-# IPv6 addresses for pymilvus, which takes their brackets away and then hands gRPC "::1:19530".
-
-
-def take_ipv6() -> None:
-    """Make pymilvus's channels lead to IPv6 addresses too; once for the process. Other addresses stay as they are."""
-    from pymilvus.client.grpc_handler import GrpcHandler
-
-    make = GrpcHandler._create_grpc_channel
-    if getattr(make, "takes_ipv6", False):
-        return
-
-    def made(self: Any, address: str | None = None) -> Any:
-        return make(self, in_brackets(address or self._address))
-
-    made.takes_ipv6 = True  # type: ignore[attr-defined]
-    GrpcHandler._create_grpc_channel = made
-
-
-def in_brackets(address: str) -> str:
-    """The address as gRPC reads it."""
-    host, _, port = address.rpartition(":")
-    return f"[{host}]:{port}" if ":" in host and "[" not in host and "/" not in address else address
 
 
 T = TypeVar("T")
@@ -181,7 +167,6 @@ class MilvusConnection:
         with self._lock:
             if self._client is None:
                 self._client = package().MilvusClient(**self._arguments())
-                guard_channels(self._client._handler)
                 # pymilvus keeps every channel: one of an index that is let go of is closed as it goes.
                 self._closing = weakref.finalize(self, _close_aside, self._client.close)
             return self._client
@@ -250,7 +235,7 @@ def package() -> Any:
             del os.environ["PYTHON_DOTENV_DISABLED"]
         else:
             os.environ["PYTHON_DOTENV_DISABLED"] = before
-    take_ipv6()
+    mend_channels()
     for name in ("pymilvus", "pymilvus.milvus_client"):  # what it logs is in the error
         logging.getLogger(name).setLevel(logging.CRITICAL)
     return pymilvus
