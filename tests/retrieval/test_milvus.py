@@ -226,7 +226,7 @@ def test_a_channel_that_was_closed_meanwhile_is_made_anew(server: MilvusServer, 
     """pymilvus closes it where it cannot connect again; another thread may have closed it."""
     documents, queries = random_dense("image", 20, 1), random_dense("text", 3, 2)
     index = build_index(documents, "milvus", tmp_path / "index", url=server.url, retries=1)
-    index._storage.state.engine._connection._client._handler._channel.close()
+    index._storage.state.engine._client._handler._channel.close()
     assert same_run(index.search(queries, 5), build_index(documents, "exact").search(queries, 5))
 
 

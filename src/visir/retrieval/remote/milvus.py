@@ -46,7 +46,7 @@ from visir.retrieval.remote.engine import (
     trust,
     why_no_key,
 )
-from visir.retrieval.remote.settings import MILVUS, MilvusPlace
+from visir.retrieval.remote.settings import MILVUS
 
 # The connection to a Milvus server that the user has named, and what goes wrong with it.
 
@@ -104,105 +104,6 @@ _RECENT = (2, 4)
 _NO_CLIENT = "should create connection first"
 _CLOSED = "Cannot invoke RPC"
 """What gRPC says where pymilvus, or another thread of ours, has closed the channel of a server that was away."""
-
-
-class MilvusConnection:
-    """One gRPC channel to a server, made when it is first needed; several threads may use it at once."""
-
-    # pymilvus itself asks again where the server says that it is too busy (rate limits), up to the setting `timeout`.
-
-    def __init__(self, place: MilvusPlace) -> None:
-        require("pymilvus", extra="milvus", purpose="an index in Milvus")
-        check_named(place.url)
-        self.place = place
-        self._client: Any = None
-        self._closing: Any = None
-        self._lock = threading.Lock()
-
-    def send(self, what: str, method: str, *given: Any, timeout: int | None = None, **named: Any) -> Any:
-        """What a method of pymilvus's client returns, asked again where the server was away."""
-
-        def once() -> Any:
-            try:
-                return getattr(self._connected(), method)(*given, timeout=timeout or self.place.timeout, **named)
-            except Exception as fault:
-                if _is_away(fault):
-                    self.close()  # gRPC waits longer and longer before it connects again: begin anew
-                raise
-
-        return self.explain(what, lambda: repeated(self.place, once, _is_away))
-
-    def is_old(self) -> bool:
-        """Whether the server is older than 2.4: it stores no sparse vectors, and has other indexes of numbers."""
-        numbers = re.search(r"(\d+)\.(\d+)", str(self.send("look at the server", "get_server_version")))
-        return numbers is not None and tuple(map(int, numbers.groups())) < _RECENT
-
-    def check_sparse(self) -> None:
-        """Check, before anything is made, that the server stores sparse vectors."""
-        if self.is_old():
-            version = self.send("look at the server", "get_server_version")
-            raise EngineError(
-                f"{self.place.url}: Milvus {version} stores no sparse vectors; Milvus 2.4 and later do.",
-                hint="a newer server, or dense vectors alone (kind milvus)",
-            )
-
-    def explain(self, what: str, request: Callable[[], T]) -> T:
-        """What a request returns that pymilvus sends by itself, such as the next page of a list."""
-        from grpc import RpcError
-
-        try:
-            return request()
-        except (package().MilvusException, RpcError) as fault:
-            raise self._explained(what, fault) from fault
-
-    def close(self) -> None:
-        """Close the channel; the next request makes another."""
-        with self._lock:
-            closing, self._closing, self._client = self._closing, None, None
-        if closing is not None and (finalizer := closing.detach()):
-            _, _, (close,), _ = finalizer
-            close()
-
-    def _connected(self) -> Any:
-        with self._lock:
-            if self._client is None:
-                self._client = package().MilvusClient(**self._arguments())
-                # pymilvus keeps every channel: one of an index that is let go of is closed as it goes.
-                self._closing = weakref.finalize(self, _close_aside, self._client.close)
-            return self._client
-
-    def _arguments(self) -> dict[str, Any]:
-        url = self.place.url
-        parts, encrypted = urlsplit(url), trust(url)
-        arguments = {
-            "uri": f"{'https' if encrypted else 'http'}://{_host(url)}:{parts.port or MILVUS.port}",
-            "db_name": unquote(parts.path.strip("/")),
-            "token": key_for(url) or "",
-            "timeout": self.place.timeout,
-            "dedicated": True,
-            "grpc_options": channel_options(parts.hostname or ""),
-        }
-        certificate = os.environ.get(MILVUS.certificate)
-        return arguments | ({"server_pem_path": certificate} if encrypted and certificate else {})
-
-    def _explained(self, what: str, fault: Exception) -> EngineError:
-        """The error that says what was asked, and what to do next."""
-        url, text, status = self.place.url, _text(fault), _status(fault)
-        if _is_away(fault):
-            return no_answer(
-                self.place,
-                what,
-                text,
-                f"A full Milvus answers curl http://{_host(url)}:9091/healthz (milvus-lite has no such page); for a "
-                f"slow one, a longer wait: timeout={2 * self.place.timeout}",
-            )
-        if status == "UNAUTHENTICATED":
-            return EngineError(f"{url}: may not {what}: {text}", hint=why_no_key(url))
-        if status == "PERMISSION_DENIED":
-            return EngineError(
-                f"{url}: may not {what}: {text}", hint=f"whose token is in {MILVUS.key}? grant this right to its role"
-            )
-        return EngineError(f"{url}: cannot {what}: {text}", hint="the server's own log says more")
 
 
 def _close_aside(close: Callable[[], None]) -> None:
@@ -280,13 +181,20 @@ _EMPTY = 2**31
 
 
 class MilvusEngine(StepwiseEngine):
-    """A collection on a server. Milvus changes no part of a row: to be marked as deleted, a row is written again."""
+    """A collection on a server, by a gRPC channel that is made when it is first needed; several threads may use it."""
+
+    # Milvus changes no part of a row: to be marked as deleted, a row is written again. pymilvus itself asks again where
+    # the server says that it is too busy (rate limits), up to the setting `timeout`.
 
     uploads = 4
 
     def __init__(self, collection: str, place: Any) -> None:
         super().__init__(collection, place)
-        self._connection = MilvusConnection(place)
+        require("pymilvus", extra="milvus", purpose="an index in Milvus")
+        check_named(place.url)
+        self._client: Any = None
+        self._closing: Any = None
+        self._lock = threading.Lock()
         self._is_new = False
 
     @classmethod
@@ -299,13 +207,13 @@ class MilvusEngine(StepwiseEngine):
         engine = cls(collection, settings)
         engine.check_no_collection()
         if any(space.form == "sparse" for space in spaces):
-            engine._connection.check_sparse()
+            engine._check_sparse()
         client, types = package().MilvusClient, package().DataType
         schema = client.create_schema(auto_id=False, enable_dynamic_field=False)
         schema.add_field(_KEY, types.VARCHAR, max_length=32, is_primary=True)
         schema.add_field(_ID, types.VARCHAR, max_length=65_535)
         graphs = client.prepare_index_params()
-        by_number = "STL_SORT" if engine._connection.is_old() else "INVERTED"
+        by_number = "STL_SORT" if engine._is_old() else "INVERTED"
         for name in (_ADDED, _DELETED):
             schema.add_field(name, types.INT64)
             graphs.add_index(name, index_type=by_number)
@@ -377,7 +285,7 @@ class MilvusEngine(StepwiseEngine):
         # Few pages: milvus-lite goes through all rows for each.
         pages = self._loaded("query_iterator", batch_size=MILVUS.most_answers, **every)
         ids: list[str] = []
-        while rows := self._connection.explain("read the ids", pages.next):
+        while rows := self._explain("read the ids", pages.next):
             ids += [id for row in rows if (id := own_id(row[_KEY], row[_ID])) is not None]
         return pa.array(sorted(ids, key=str.encode), pa.string())
 
@@ -468,11 +376,8 @@ class MilvusEngine(StepwiseEngine):
         return vectors
 
     def about(self) -> dict[str, Any]:
-        version = self._connection.send("look at the server", "get_server_version")
+        version = self._call("look at the server", "get_server_version")
         return {"rows": self._count(""), "server": f"Milvus {version}"}
-
-    def close(self) -> None:
-        self._connection.close()
 
     def destroy(self) -> None:
         self._sent("drop the collection", "drop_collection")
@@ -507,7 +412,7 @@ class MilvusEngine(StepwiseEngine):
     def _sent(self, what: str, method: str, *given: Any, timeout: int | None = None, **named: Any) -> Any:
         """Send a request about this collection."""
         try:
-            return self._connection.send(what, method, self.collection, *given, timeout=timeout, **named)
+            return self._call(what, method, self.collection, *given, timeout=timeout, **named)
         except EngineError as fault:
             if getattr(fault.__cause__, "code", None) == _NO_COLLECTION:
                 raise self.gone() from fault.__cause__
@@ -522,6 +427,91 @@ class MilvusEngine(StepwiseEngine):
                 raise
         self._sent("load the collection", "load_collection", timeout=10 * self.place.timeout)
         return self._sent("search", method, *given, **named)
+
+    def _call(self, what: str, method: str, *given: Any, timeout: int | None = None, **named: Any) -> Any:
+        """What a method of pymilvus's client returns, asked again where the server was away."""
+
+        def once() -> Any:
+            try:
+                return getattr(self._connected(), method)(*given, timeout=timeout or self.place.timeout, **named)
+            except Exception as fault:
+                if _is_away(fault):
+                    self.close()  # gRPC waits longer and longer before it connects again: begin anew
+                raise
+
+        return self._explain(what, lambda: repeated(self.place, once, _is_away))
+
+    def _is_old(self) -> bool:
+        """Whether the server is older than 2.4: it stores no sparse vectors, and has other indexes of numbers."""
+        numbers = re.search(r"(\d+)\.(\d+)", str(self._call("look at the server", "get_server_version")))
+        return numbers is not None and tuple(map(int, numbers.groups())) < _RECENT
+
+    def _check_sparse(self) -> None:
+        """Check, before anything is made, that the server stores sparse vectors."""
+        if self._is_old():
+            version = self._call("look at the server", "get_server_version")
+            raise EngineError(
+                f"{self.place.url}: Milvus {version} stores no sparse vectors; Milvus 2.4 and later do.",
+                hint="a newer server, or dense vectors alone (kind milvus)",
+            )
+
+    def _explain(self, what: str, request: Callable[[], T]) -> T:
+        """What a request returns that pymilvus sends by itself, such as the next page of a list."""
+        from grpc import RpcError
+
+        try:
+            return request()
+        except (package().MilvusException, RpcError) as fault:
+            raise self._explained(what, fault) from fault
+
+    def close(self) -> None:
+        """Close the channel; the next request makes another."""
+        with self._lock:
+            closing, self._closing, self._client = self._closing, None, None
+        if closing is not None and (finalizer := closing.detach()):
+            _, _, (close,), _ = finalizer
+            close()
+
+    def _connected(self) -> Any:
+        with self._lock:
+            if self._client is None:
+                self._client = package().MilvusClient(**self._arguments())
+                # pymilvus keeps every channel: one of an index that is let go of is closed as it goes.
+                self._closing = weakref.finalize(self, _close_aside, self._client.close)
+            return self._client
+
+    def _arguments(self) -> dict[str, Any]:
+        url = self.place.url
+        parts, encrypted = urlsplit(url), trust(url)
+        arguments = {
+            "uri": f"{'https' if encrypted else 'http'}://{_host(url)}:{parts.port or MILVUS.port}",
+            "db_name": unquote(parts.path.strip("/")),
+            "token": key_for(url) or "",
+            "timeout": self.place.timeout,
+            "dedicated": True,
+            "grpc_options": channel_options(parts.hostname or ""),
+        }
+        certificate = os.environ.get(MILVUS.certificate)
+        return arguments | ({"server_pem_path": certificate} if encrypted and certificate else {})
+
+    def _explained(self, what: str, fault: Exception) -> EngineError:
+        """The error that says what was asked, and what to do next."""
+        url, text, status = self.place.url, _text(fault), _status(fault)
+        if _is_away(fault):
+            return no_answer(
+                self.place,
+                what,
+                text,
+                f"A full Milvus answers curl http://{_host(url)}:9091/healthz (milvus-lite has no such page); for a "
+                f"slow one, a longer wait: timeout={2 * self.place.timeout}",
+            )
+        if status == "UNAUTHENTICATED":
+            return EngineError(f"{url}: may not {what}: {text}", hint=why_no_key(url))
+        if status == "PERMISSION_DENIED":
+            return EngineError(
+                f"{url}: may not {what}: {text}", hint=f"whose token is in {MILVUS.key}? grant this right to its role"
+            )
+        return EngineError(f"{url}: cannot {what}: {text}", hint="the server's own log says more")
 
 
 def _key(id: str) -> str:
