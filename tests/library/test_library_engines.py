@@ -31,6 +31,7 @@ from visir.library.watch import remove
 from visir.retrieval.remote import engine as engine_module
 from visir.retrieval.remote.engine import EngineError
 from visir.retrieval.remote.qdrant import QdrantEngine
+from visir.retrieval.stored import changing_index, read_index
 
 SYSTEMS = ("dense", "sparse", "captions")
 
@@ -258,3 +259,21 @@ def test_a_library_of_late_interaction_lies_in_an_engine(kind: str, server: Wire
         assert library.search(like="meadow.png", k=1)[0].name == exact.search(like="meadow.png", k=1)[0].name
         regions = library.explain("meadow.png", "green").regions
         assert regions is not None and len(regions.words[0].boxes) == 1
+
+
+@pytest.mark.parametrize(
+    "former", [{"kind": "scipy"}, {"kind": "qdrant", "engine": "engine-1"}], ids=["kind", "engine"]
+)
+def test_a_library_of_a_kind_that_is_no_more_is_made_anew_by_what_its_hint_says(
+    former: dict[str, str], tmp_path: Path
+) -> None:
+    photos, at = tmp_path / "photos", tmp_path / "library"
+    draw(photos, range(4))
+    update(photos, at, model="pixels")
+    with changing_index(at / "dense", read_index(at / "dense").generation) as change:
+        change.commit({**change.content, **former})
+    with refused(LibraryError, "no more", hint=("dense", "--kind exact")):
+        LibrarySnapshot.open(at)
+    (at / "dense").rename(tmp_path / "dense of before")
+    update(None, at, kind="exact")
+    assert len(LibrarySnapshot.open(at)) == 4 and check(at) == []

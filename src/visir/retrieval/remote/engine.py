@@ -503,6 +503,8 @@ class Engine(ABC):
 _DRAWN = 2**24
 """Numbers of one generation; 2²⁹ generations are below 2⁵³, up to which JSON and Qdrant's filters are exact."""
 _LAST = 2**53
+PAGE = 4096
+"""Documents in one answer, where many are listed."""
 
 
 class StepwiseEngine(Engine):
@@ -511,6 +513,8 @@ class StepwiseEngine(Engine):
     # The documents of a change are counted before it is marked, and after. So a write that was lost is noticed, and one
     # of a killed change that arrives late. Two copies of the folder that are changed at the same time notice it.
 
+    added, deleted = "added", "deleted"
+    """What a document's two numbers are called there."""
     _before = Mark()
     """The mark that the change under way began with, or the last one that was written."""
     _change = ""
@@ -525,12 +529,27 @@ class StepwiseEngine(Engine):
         """Remove the documents that were marked as deleted by changes up to this number."""
 
     @abstractmethod
-    def count_changed(self, first: int, last: int) -> tuple[int, int]:
-        """How many documents the changes of these numbers have added, and how many they have marked as deleted."""
+    def count_between(self, name: str, first: int, last: int) -> int:
+        """How many documents have one of these numbers under this name."""
+
+    @abstractmethod
+    def keys(self, generation: int, ids: Sequence[str]) -> Iterable[str]:
+        """The keys (`key_of`) of those of these documents that a generation has."""
 
     @abstractmethod
     def write_mark(self, mark: Mark) -> None:
         """Write the mark, in one step."""
+
+    def count_changed(self, first: int, last: int) -> tuple[int, int]:
+        """How many documents the changes of these numbers have added, and how many they have marked as deleted."""
+        return self.count_between(self.added, first, last), self.count_between(self.deleted, first, last)
+
+    def held(self, ids: pa.StringArray) -> pa.StringArray:
+        generation, there = self.read_mark().generation, set[str]()
+        for start in range(0, len(ids), PAGE):
+            some = self.keys(generation, ids[start : start + PAGE].to_pylist())
+            there.update(key.replace("-", "") for key in some)
+        return ids.filter(pa.array([key_of(id).hex in there for id in ids.to_pylist()], pa.bool_()))
 
     @property
     def number(self) -> int:

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeAlias
 from uuid import uuid4
 
 import numpy as np
@@ -123,7 +123,8 @@ def engine_of(family: EngineFamily) -> type[Engine]:
     return engine
 
 
-Rows, Scores = NDArray[np.int64], NDArray[np.float32]
+Rows: TypeAlias = NDArray[np.int64]
+Scores: TypeAlias = NDArray[np.float32]
 
 
 class Shape:
@@ -213,7 +214,8 @@ class _Several(Shape):
 
     def made(self, like: Any, ids: pa.StringArray, raw: list[Any], settings: Any) -> MultiVectorEmbeddings:
         several = TokenVectors.of([np.array(rows, np.float32) for rows in raw]) if raw else like
-        return replace(like, ids=ids, offsets=several.offsets, vectors=several.vectors)
+        made: MultiVectorEmbeddings = replace(like, ids=ids, offsets=several.offsets, vectors=several.vectors)
+        return made
 
     def scores(self, queries: MultiVectorEmbeddings, query: Rows, raw: list[Any], like: Any, settings: Any) -> Scores:
         held = self.made(like, pa.array(map(str, range(len(raw))), pa.string()), raw, settings)

@@ -15,7 +15,7 @@ import re
 import shlex
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Self, TypeVar
 from urllib.parse import unquote, urlsplit
@@ -26,6 +26,7 @@ import pyarrow as pa
 from visir.errors import EmbeddingError, require
 from visir.records import Embeddings
 from visir.retrieval.remote.engine import (
+    PAGE,
     EngineError,
     EngineHit,
     Mark,
@@ -172,8 +173,6 @@ _NEVER = 2**62
 """What stands for the change that deleted a row that is there."""
 _THOROUGH = 32_768
 """Candidates of a search that is to find everything: the most that every version takes."""
-_ROWS = 4096
-"""Rows read in one request."""
 _REWRITTEN = 256
 """Rows that are read with all their vectors and written again, in one request."""
 _EMPTY = 2**31
@@ -276,9 +275,8 @@ class MilvusEngine(StepwiseEngine):
     def remove_deleted(self, last: int) -> None:
         self._loaded("delete", filter=f"{_DELETED} <= {last}")
 
-    def count_changed(self, first: int, last: int) -> tuple[int, int]:
-        added, deleted = (self._count(_between(name, first, last)) for name in (_ADDED, _DELETED))
-        return added, deleted
+    def count_between(self, name: str, first: int, last: int) -> int:
+        return self._count(_between(name, first, last))
 
     def ids(self) -> pa.StringArray:
         every = {"filter": _seen(self.seen), "output_fields": [_ID]}
@@ -289,12 +287,8 @@ class MilvusEngine(StepwiseEngine):
             ids += [id for row in rows if (id := own_id(row[_KEY], row[_ID])) is not None]
         return pa.array(sorted(ids, key=str.encode), pa.string())
 
-    def held(self, ids: pa.StringArray) -> pa.StringArray:
-        generation, there = self.read_mark().generation, set[str]()
-        for start in range(0, len(ids), _ROWS):
-            some = _seen(generation, ids[start : start + _ROWS].to_pylist())
-            there.update(row[_KEY] for row in self._loaded("query", some, output_fields=[_KEY]))
-        return ids.filter(pa.array([_key(id) in there for id in ids.to_pylist()], pa.bool_()))
+    def keys(self, generation: int, ids: Sequence[str]) -> Iterator[str]:
+        return (row[_KEY] for row in self._loaded("query", _seen(generation, ids), output_fields=[_KEY]))
 
     def count(self, generation: int) -> int:
         return self._count(_seen(generation))
@@ -369,8 +363,8 @@ class MilvusEngine(StepwiseEngine):
 
     def get(self, ids: Sequence[str], space: str) -> Mapping[str, Vector | None]:
         vectors: dict[str, Vector | None] = {}
-        for start in range(0, len(ids), _ROWS):
-            some = _seen(self.seen, ids[start : start + _ROWS])
+        for start in range(0, len(ids), PAGE):
+            some = _seen(self.seen, ids[start : start + PAGE])
             for row in self._loaded("query", some, output_fields=[_ID, space]):
                 vectors[row[_ID]] = _taken(row[space])
         return vectors

@@ -86,6 +86,8 @@ _DEEPEST = 1_000
 """The most candidates that pgvector keeps in a search; beyond, it searches on (`hnsw.iterative_scan`)."""
 Columns = dict[str, tuple[str, int]]
 """By the name of a space: its type and its dimension."""
+T = TypeVar("T")
+_NO_DATABASE = re.compile(r'database ".*" does not exist')
 LEAST = (0, 8)
 """The least version of pgvector: graphs are searched on until enough is found (`hnsw.iterative_scan`)."""
 
@@ -95,7 +97,11 @@ class PostgresEngine(Engine):
 
     def __init__(self, collection: str, place: DatabasePlace) -> None:
         super().__init__(collection, place)
-        self._client = PostgresClient(place)
+        require("psycopg", extra="pgvector", purpose="an index in PostgreSQL")
+        check_named(place.url)
+        self._idle: list[Any] = []  # connections, each used by one thread at a time
+        self._process = os.getpid()
+        self._lock = threading.Lock()
         self._mark = Mark()
         self._columns: Columns = {}
         self._change: Any = None  # the connection of a change that is under way
@@ -165,12 +171,12 @@ class PostgresEngine(Engine):
 
     def exists(self) -> bool:
         """Whether there is a table, view or index of this name in the schema."""
-        return self._client.read("look for the table", self._described) is not None
+        return self._read("look for the table", self._described) is not None
 
     def read_mark(self) -> Mark:
         if self._change is not None:
             return self._mark
-        described = self._client.read("look at the table", self._described)
+        described = self._read("look at the table", self._described)
         if described is None:
             raise self.gone()
         mark, columns = _read_comment(described)
@@ -232,7 +238,7 @@ class PostgresEngine(Engine):
         if self._change is not None:  # nobody else has seen it yet
             self._end(broken=True)
             return
-        with self._client.connection("drop the table") as connection:
+        with self._connection("drop the table") as connection:
             self._execute(connection, "DROP TABLE {table}")
 
     def ask(
@@ -324,7 +330,7 @@ class PostgresEngine(Engine):
     def close(self) -> None:
         """Close the connections; a change that is under way is taken back."""
         self._end(broken=True)
-        self._client.close()
+        self._close_idle()
 
     @classmethod
     def removal(cls, url: str, collection: str, settings: Mapping[str, Any]) -> str:
@@ -337,13 +343,13 @@ class PostgresEngine(Engine):
         import psycopg
 
         if self._change is None:
-            self._change = self._client.take(what)
+            self._change = self._take(what)
             self._begin(what)
         try:
             yield self._change
         except psycopg.Error as fault:
             self._end(broken=True)
-            raise self._client.explained(what, fault) from fault
+            raise self._explained(what, fault) from fault
         except BaseException:
             self._end(broken=True)
             raise
@@ -370,7 +376,7 @@ class PostgresEngine(Engine):
         if connection is not None and broken:
             connection.close()
         elif connection is not None:
-            self._client.give(connection)
+            self._give(connection)
 
     def _prepare(self, connection: Any) -> None:
         """The extension and the schema, made where they are not there."""
@@ -419,7 +425,7 @@ class PostgresEngine(Engine):
         named = self._statement(statement)
 
         def ask(connection: Any) -> list[Any]:
-            self._client.tune(
+            self._tune(
                 connection,
                 ("hnsw.iterative_scan", "strict_order"),
                 ("hnsw.ef_search", str(min(ef or 40, _DEEPEST))),
@@ -429,7 +435,7 @@ class PostgresEngine(Engine):
                 rows: list[Any] = cursor.execute(named, given or {}).fetchall()
             return rows
 
-        return self._client.read("search", ask)
+        return self._read("search", ask)
 
     def _query(self, question: Nearest) -> Packed:
         """A query as the server takes it: of half precision no value above its largest; the order of answers stays."""
@@ -446,81 +452,45 @@ class PostgresEngine(Engine):
         """A statement with the names of schema and table put in, and values as literals."""
         from psycopg import sql
 
-        names = {
-            "table": sql.Identifier(self.place.schema, self.collection),
-            "schema": sql.Identifier(self.place.schema),
-        }
+        table, schema = sql.Identifier(self.place.schema, self.collection), sql.Identifier(self.place.schema)
         literals = {name: sql.Literal(value) for name, value in values.items()}
-        name = sql.SQL("{}::regclass").format(sql.Literal(names["table"].as_string()))
-        return sql.SQL(statement).format(**names, name=name, **literals)
-
-
-def _array(names: Iterable[str], type_: str) -> str:
-    """An array of vectors, as a statement takes it from the parameters of these names."""
-    return f"ARRAY[{', '.join(f'%({name})b::{type_}' for name in names)}]"
-
-
-def _read_comment(described: tuple[str | None]) -> tuple[Mark, Columns]:
-    """The mark and the columns; an empty mark for a table of somebody else."""
-    try:
-        comment = dict(json.loads(described[0] or "")["visir"])
-        columns = {name: (str(type_), int(size)) for name, (type_, size) in comment.pop("columns").items()}
-        return Mark(**comment), columns
-    except (ValueError, TypeError, KeyError, AttributeError):
-        return Mark(), {}
-
-
-# Connections to a PostgreSQL server that the user has named, and what goes wrong with them.
-
-T = TypeVar("T")
-_NO_DATABASE = re.compile(r'database ".*" does not exist')
-
-
-class PostgresClient:
-    """A few connections to one database, each used by one thread at a time."""
+        name = sql.SQL("{}::regclass").format(sql.Literal(table.as_string()))
+        return sql.SQL(statement).format(table=table, schema=schema, name=name, **literals)
 
     # A password is never sent in clear over a network: without a verified certificate the server has to prove that it
     # knows the password too (SCRAM), or to ask for none.
 
-    def __init__(self, place: DatabasePlace) -> None:
-        require("psycopg", extra="pgvector", purpose="an index in PostgreSQL")
-        check_named(place.url)
-        self.place = place
-        self._idle: list[Any] = []
-        self._process = os.getpid()
-        self._lock = threading.Lock()
-
     @contextmanager
-    def connection(self, what: str) -> Iterator[Any]:
+    def _connection(self, what: str) -> Iterator[Any]:
         """A connection for as long as the block lasts."""
         import psycopg
 
-        connection = self.take(what)
+        connection = self._take(what)
         try:
             yield connection
         except psycopg.Error as fault:
             connection.close()
-            raise self.explained(what, fault) from fault
+            raise self._explained(what, fault) from fault
         except BaseException:
             connection.close()
             raise
-        self.give(connection)
+        self._give(connection)
 
-    def read(self, what: str, request: Callable[[Any], T]) -> T:
+    def _read(self, what: str, request: Callable[[Any], T]) -> T:
         """Send a request that changes nothing, again where the server was away."""
 
         def once() -> T:
             try:
-                with self.connection(what) as connection:
+                with self._connection(what) as connection:
                     return request(connection)
             except EngineError as fault:
                 if is_no_answer(fault):
-                    self.close()  # connections of before are broken too
+                    self._close_idle()  # connections of before are broken too
                 raise
 
         return repeated(self.place, once, is_no_answer)
 
-    def close(self) -> None:
+    def _close_idle(self) -> None:
         """Close the connections that nobody uses."""
         with self._lock:
             idle, self._idle = self._idle, []
@@ -528,7 +498,7 @@ class PostgresClient:
             if self._process == os.getpid():
                 connection.close()
 
-    def take(self, what: str) -> Any:
+    def _take(self, what: str) -> Any:
         """A connection that nobody uses, or a new one; `EngineError` when the server cannot be reached, or refuses."""
         with self._lock:
             if self._process != os.getpid():  # connections are not shared with a process that forked off
@@ -539,12 +509,12 @@ class PostgresClient:
                     return connection
         return self._connect(what)
 
-    def give(self, connection: Any) -> None:
+    def _give(self, connection: Any) -> None:
         """Hand a connection back for others."""
         with self._lock:
             self._idle.append(connection)
 
-    def tune(self, connection: Any, *settings: tuple[str, str]) -> None:
+    def _tune(self, connection: Any, *settings: tuple[str, str]) -> None:
         """Make settings of the server hold for this connection; those that hold already are not sent."""
         now: dict[str, str] = getattr(connection, "tuned", {})
         other = [(name, value) for name, value in settings if now.get(name) != value]
@@ -568,7 +538,7 @@ class PostgresClient:
         try:
             connection = psycopg.connect(autocommit=True, **self._arguments())
         except psycopg.Error as fault:
-            raise self.explained(what, fault) from fault
+            raise self._explained(what, fault) from fault
         connection.adapters.register_dumper(Packed, PackedDumper)
         return connection
 
@@ -593,7 +563,7 @@ class PostgresClient:
             arguments["require_auth"] = "scram-sha-256,none"
         return {name: value for name, value in arguments.items() if value is not None}
 
-    def explained(self, what: str, fault: Exception) -> EngineError:
+    def _explained(self, what: str, fault: Exception) -> EngineError:
         """The error that says what was asked, and what to do next."""
         import psycopg
 
@@ -636,6 +606,21 @@ class PostgresClient:
             check = f"pg_isready -h {shlex.quote(host_of(url))} -p {parts.port or PGVECTOR.port}"
             return no_answer(self.place, what, text, check)
         return EngineError(f"{url}: cannot {what}: {text}", hint="the server's own log says more")
+
+
+def _array(names: Iterable[str], type_: str) -> str:
+    """An array of vectors, as a statement takes it from the parameters of these names."""
+    return f"ARRAY[{', '.join(f'%({name})b::{type_}' for name in names)}]"
+
+
+def _read_comment(described: tuple[str | None]) -> tuple[Mark, Columns]:
+    """The mark and the columns; an empty mark for a table of somebody else."""
+    try:
+        comment = dict(json.loads(described[0] or "")["visir"])
+        columns = {name: (str(type_), int(size)) for name, (type_, size) in comment.pop("columns").items()}
+        return Mark(**comment), columns
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return Mark(), {}
 
 
 def _createdb(url: str) -> str:

@@ -19,6 +19,7 @@ import pyarrow as pa
 from visir.errors import require
 from visir.remote import is_loopback
 from visir.retrieval.remote.engine import (
+    PAGE,
     EngineError,
     EngineHit,
     Mark,
@@ -45,8 +46,6 @@ T = TypeVar("T")
 ID, ADDED, DELETED = "id", "visir_added", "visir_deleted"
 """A point's payload: the document's id, and the numbers of the change that added it, and, until it is removed, of the
 one that deleted it."""
-_PAGE = 4096
-"""Points in one answer, where all are listed."""
 _BUSY = (408, 429, 500, 502, 503, 504)
 """Answers after which the same request may succeed. All that is sent here can be sent twice without harm."""
 
@@ -55,6 +54,7 @@ class QdrantEngine(StepwiseEngine):
     """A collection on a server. Its mark is in the collection's own metadata."""
 
     uploads = 4
+    added, deleted = ADDED, DELETED
 
     def __init__(self, collection: str, place: Place) -> None:
         super().__init__(collection, place)
@@ -152,21 +152,15 @@ class QdrantEngine(StepwiseEngine):
     def remove_deleted(self, last: int) -> None:
         self._remove("delete points", _range(DELETED, lte=last))
 
-    def count_changed(self, first: int, last: int) -> tuple[int, int]:
-        among = (_models().Filter(must=[_range(name, gte=first, lte=last)]) for name in (ADDED, DELETED))
-        added, deleted = map(self._count, among)
-        return added, deleted
+    def count_between(self, name: str, first: int, last: int) -> int:
+        return self._count(_models().Filter(must=[_range(name, gte=first, lte=last)]))
 
     def ids(self) -> pa.StringArray:
         records = self._records(self._seen(self.seen), with_payload=[ID])
         return pa.array(sorted((id for id in map(_id_of, records) if id is not None), key=str.encode), pa.string())
 
-    def held(self, ids: pa.StringArray) -> pa.StringArray:
-        generation, there = self.read_mark().generation, set[str]()
-        for start in range(0, len(ids), _PAGE):
-            some = self._seen(generation, ids[start : start + _PAGE].to_pylist())
-            there.update(str(record.id) for record in self._records(some, with_payload=False))
-        return ids.filter(pa.array([str(key_of(id)) in there for id in ids.to_pylist()], pa.bool_()))
+    def keys(self, generation: int, ids: Sequence[str]) -> Iterator[str]:
+        return (str(record.id) for record in self._records(self._seen(generation, ids), with_payload=False))
 
     def count(self, generation: int) -> int:
         return self._count(self._seen(generation))
@@ -265,7 +259,7 @@ class QdrantEngine(StepwiseEngine):
         """The points that a filter lets through, page by page."""
         offset = None
         while True:
-            request = methodcaller("scroll", self.collection, among, _PAGE, offset=offset, **wanted)
+            request = methodcaller("scroll", self.collection, among, PAGE, offset=offset, **wanted)
             records, offset = self._sent("read points", request)
             yield from records
             if offset is None:
@@ -431,6 +425,6 @@ def _message(grpc: Any, vector: Vector) -> Any:
 
 def _dense(grpc: Any, vector: Any) -> Any:
     """Packed floats in field 1 are written as bytes in field 1 are: twenty times as fast as value by value."""
-    from google.protobuf.wrappers_pb2 import BytesValue
+    from google.protobuf.wrappers_pb2 import BytesValue  # type: ignore[import-untyped]
 
     return grpc.DenseVector.FromString(BytesValue(value=np.asarray(vector, "<f4").tobytes()).SerializeToString())
