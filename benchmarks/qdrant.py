@@ -1,126 +1,115 @@
-"""Qdrant, embedded, behind visir's `Index`: what it costs to fill, to keep and to ask, and what it finds.
+"""Qdrant's own storage and search as a library (qdrant-edge-py), a peer: what filling and asking costs, what it finds.
 
-    python benchmarks/qdrant.py [--documents 123000 --queries 2000] [--keep FOLDER] [--only dense sparse local]
+    python benchmarks/qdrant.py [--documents 123000 --queries 2000] [--only dense sparse local]
 
 The vectors are those of `sparse_search.py` (`sparse_data.py`): dense ones of 256 dimensions, sparse ones of about 350
 terms (queries: 150 expanded, 10 plain). One thread; everything is processor time, searches the best of three over the
-whole batch in one call, "single" with one call for each query. "engine" is the same search of the engine alone: no
-vectors come back, nothing is scored a second time, and there is no run. Recall is the share of a query's answers that
-score at least as the exact k-th best. `local` measures the pure Python mode of qdrant-client on a tenth of the
-documents, to say why it is not the embedded engine here.
+whole batch, 64 queries at once; no vectors come back, and nothing is scored a second time. Recall is the share of a
+query's answers that score at least as the exact k-th best. `local` measures the pure Python mode of qdrant-client on a
+tenth of the documents.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import resource
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import qdrant_edge as q
 
 from sparse_data import vectors
 from visir.records import Embeddings, EncoderCard
-from visir.retrieval.kinds import build_index, open_index
-from visir.retrieval.remote.storage import EdgeEngine
-from visir.retrieval.shard_runs import best_of, kth_scores, share_found
+from visir.retrieval.kinds import build_index
+from visir.retrieval.shard_runs import best_of, kth_scores
 
 CARD = EncoderCard("generated", "imported")
 EFS = (32, 48, 64, 96, 128)
 K = 10
+LARGEST_SEGMENT, FULL_SCAN = 100_000_000, 10_000  # kilobytes: one graph; up to 10 MB every vector is looked at
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--documents", type=int, default=123_000)
     parser.add_argument("--queries", type=int, default=2_000)
-    parser.add_argument("--keep", type=Path, help="where the indexes are kept, or taken from")
     parser.add_argument("--only", nargs="*", default=["dense", "sparse", "local"], choices=["dense", "sparse", "local"])
     arguments = parser.parse_args()
     given = vectors(arguments.documents, arguments.queries, dense=True)
     ids, asked = given["documents"].ids, given["expanded"].ids
-    dense = Embeddings("image", ids, as_array(given["dense_documents"]), CARD)
-    dense_queries = Embeddings("text", asked, as_array(given["dense_queries"]), CARD)
-    print(
-        "| index | queries | setting | q/s | single q/s | engine q/s | recall@10 |\n|---|---|---|---:|---:|---:|---:|"
-    )
+    dense = Embeddings("image", ids, unit(given["dense_documents"]), CARD)
+    dense_queries = Embeddings("text", asked, unit(given["dense_queries"]), CARD)
+    print("| queries | setting | q/s | recall@10 |\n|---|---|---:|---:|")
     with tempfile.TemporaryDirectory() as scratch:
-        folder = arguments.keep or Path(scratch)
         if "dense" in arguments.only:
-            index = filled("qdrant", dense, folder)
+            shard = filled(Path(scratch) / "dense", [row.tolist() for row in dense.vectors], dense.dimension)
             truth = kth_scores(build_index(dense, "exact").search(dense_queries, K), K)
             for ef in EFS:
-                measured(index, "dense", dense_queries, truth, folder, ef_search=ef)
+                measured(shard, "dense", [row.tolist() for row in dense_queries.vectors], truth, ef)
         if "sparse" in arguments.only:
-            index = filled("qdrant-sparse", given["documents"], folder)
+            shard = filled(Path(scratch) / "sparse", rows_of(given["documents"]), None)
             exact = build_index(given["documents"], "inverted")
             for form in ("expanded", "plain"):
-                measured(index, form, given[form], kth_scores(exact.search(given[form], K), K), folder)
+                measured(shard, form, rows_of(given[form]), kth_scores(exact.search(given[form], K), K))
     if "local" in arguments.only:
         local(np.asarray(dense.vectors[: arguments.documents // 10]), np.asarray(dense_queries.vectors[:50]))
 
 
-def as_array(given: Any) -> Any:
-    return np.asarray(getattr(given, "vectors", given), np.float32)
+def unit(given: Any) -> Any:
+    rows = np.asarray(getattr(given, "vectors", given), np.float32)
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
-def filled(kind: str, documents: Any, folder: Path) -> Any:
-    """The index of this kind, built now or kept; what building cost is said in a line of its own."""
-    place = folder / kind
-    if not place.exists():
-        start, wall = time.process_time(), time.perf_counter()
-        build_index(documents, kind, place)
-        spent, wall = time.process_time() - start, time.perf_counter() - wall
-        print(
-            f"{kind}: {len(documents):,} documents in {spent:.0f} s of processor time ({wall:.0f} s), "
-            f"{len(documents) / spent:,.0f} a second; {on_disk(place) / 1e6:,.0f} MB on disk",
-            flush=True,
-        )
-    before = resident()
-    index = open_index(place)
-    print(f"{kind}: loaded, {resident() - before:,.0f} MB more resident", flush=True)
-    return index
+def rows_of(given: Any) -> list[Any]:
+    return [q.SparseVector(*(part.tolist() for part in given.row(at))) for at in range(len(given))]
 
 
-def measured(index: Any, form: str, queries: Any, truth: Any, folder: Path, **options: int) -> None:
-    """One row of the table."""
-    seconds, run = best_of(lambda: index.search(queries, K, **options))
-    one = [queries.select([name]) for name in queries.ids[:300].to_pylist()]
-    alone, _ = best_of(lambda: [index.search(each, K, **options) for each in one])
-    engine, asked = bare(index, folder, queries, options)
-    setting = ", ".join(f"{name}={value}" for name, value in options.items())
+def filled(place: Path, rows: list[Any], dimension: int | None) -> Any:
+    """A shard of these vectors; what filling it costs is said in a line of its own."""
+    place.mkdir()
+    space: dict[str, Any] = {"sparse_vectors": {"v": q.EdgeSparseVectorParams()}}
+    if dimension:
+        space = {"vectors": {"v": q.EdgeVectorParams(size=dimension, distance=q.Distance.Dot)},
+                 "hnsw_config": q.HnswIndexConfig(m=32, ef_construct=200, full_scan_threshold=FULL_SCAN,
+                                                  max_indexing_threads=1)}  # fmt: skip
+    optimizers = q.EdgeOptimizersConfig(
+        default_segment_number=1, indexing_threshold=FULL_SCAN, max_segment_size=LARGEST_SEGMENT
+    )
+    start, wall = time.process_time(), time.perf_counter()
+    shard = q.EdgeShard.create(
+        str(place), q.EdgeConfig(**space, optimizers=optimizers, max_search_threads=1, wal_enabled=False)
+    )
+    for first in range(0, len(rows), 1000):
+        points = [q.Point(first + at, {"v": row}, {}) for at, row in enumerate(rows[first : first + 1000])]
+        shard.update(q.UpdateOperation.upsert_points(points))
+    shard.optimize()
+    shard.flush()
+    spent, wall = time.process_time() - start, time.perf_counter() - wall
+    written = sum(one.stat().st_blocks * 512 for one in place.rglob("*") if one.is_file())  # its pages have holes
     print(
-        f"| {index.kind} | {form} | {setting} | {len(queries) / seconds:,.0f} | {len(one) / alone:,.0f} "
-        f"| {asked / engine:,.0f} | {share_found(run, truth):.4f} |",
+        f"{len(rows):,} documents in {spent:.0f} s of processor time ({wall:.0f} s), "
+        f"{len(rows) / spent:,.0f} a second; {written / 1e6:,.0f} MB on disk",
         flush=True,
     )
+    return shard
 
 
-def bare(index: Any, folder: Path, queries: Any, options: dict[str, int]) -> tuple[float, int]:
-    """Seconds of the engine alone, asked in batches of 64."""
-    import qdrant_edge as q
-
-    engine = EdgeEngine.readable(next((folder / index.kind).glob("engine-*")))
-    sparse = index.space == "sparse"
-    vectors_ = [
-        q.SparseVector(*(part.tolist() for part in queries.row(at))) if sparse else queries.vectors[at].tolist()
-        for at in range(len(queries))
-    ]
+def measured(shard: Any, form: str, queries: list[Any], truth: Any, ef: int | None = None) -> None:
+    """One row of the table."""
     requests = [
-        q.QueryRequest(
-            limit=K,
-            query=q.Query.Nearest(vector, using=index.space),
-            params=q.SearchParams(hnsw_ef=options.get("ef_search")),
-        )
-        for vector in vectors_
+        q.QueryRequest(limit=K, query=q.Query.Nearest(query, using="v"), params=q.SearchParams(hnsw_ef=ef))
+        for query in queries
     ]
     batches = [q.QueryBatchRequest(requests[at : at + 64]) for at in range(0, len(requests), 64)]
-    seconds, _ = best_of(lambda: [engine._shard.query_batch(batch) for batch in batches])
-    engine.close()
-    return seconds, len(requests)
+    seconds, answers = best_of(lambda: [answer for batch in batches for answer in shard.query_batch(batch)])
+    least = np.asarray(truth)[:, None] * (1 - 1e-5)  # single precision
+    scores = [[hit.score for hit in answer] + [-np.inf] * (K - len(answer)) for answer in answers]
+    found = (np.array(scores) >= least).mean()
+    setting = "" if ef is None else f"ef_search={ef}"
+    print(f"| {form} | {setting} | {len(queries) / seconds:,.0f} | {found:.4f} |", flush=True)
 
 
 def local(documents: Any, queries: Any) -> None:
@@ -142,16 +131,6 @@ def local(documents: Any, queries: Any) -> None:
         f"second, {len(queries) / seconds:,.0f} q/s, everything looked at",
         flush=True,
     )
-
-
-def on_disk(folder: Path) -> int:
-    """Bytes that are really written: the engine's pages have holes."""
-    return sum(one.stat().st_blocks * 512 for one in folder.rglob("*") if one.is_file())
-
-
-def resident() -> float:
-    """Megabytes of memory of this process, mapped files that were touched included."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**20
 
 
 if __name__ == "__main__":

@@ -19,12 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from visir.retrieval.remote.addresses import name_address
-from visir.retrieval.remote.engine import Point
-from visir.retrieval.remote.index import VALUES
-from visir.retrieval.remote.server import ServerEngine
+from visir.retrieval.remote.engine import Point, name_address
+from visir.retrieval.remote.index import VALUES, upload
+from visir.retrieval.remote.qdrant import QdrantEngine
 from visir.retrieval.remote.settings import Place
-from visir.retrieval.remote.storage import upload
 
 
 def main() -> None:
@@ -44,8 +42,8 @@ def main() -> None:
     vectors = rng.standard_normal((options.vectors, options.dimension), np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     engines = {
-        "HTTP": ServerEngine("photos", Place(url=url)),
-        "gRPC": ServerEngine("photos", Place(url=url, grpc=binary)),
+        "HTTP": QdrantEngine("photos", Place(url=url)),
+        "gRPC": QdrantEngine("photos", Place(url=url, grpc=binary)),
     }
     spent: dict[str, list[tuple[float, float]]] = {name: [] for name in engines}
     taken: dict[str, int] = {}

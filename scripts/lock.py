@@ -15,7 +15,7 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-EXTRAS = "transformers,minilm,onnx,sparse,hnsw,seismic,serve,watch,qdrant"
+EXTRAS = "transformers,minilm,onnx,sparse,hnsw,serve,watch,qdrant"
 """What a service needs: models, their sparse heads, every kind of index, HTTP."""
 PYTHON = "3.12"
 """That of the image (deploy/Containerfile)."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Generic, TypeVar
 
 from visir.errors import VisirError, nearest
@@ -16,8 +16,18 @@ class Registry(Generic[T]):
     """Named things of one kind, in the order they were added; those of other packages come last."""
 
     # `table`: the part (`visir.plugins.part`) whose import adds the things of visir, when they are first asked for.
-    def __init__(self, kind: str, *, group: str = "", of: type[T] | None = None, table: str = "") -> None:
+    # `former`: names that were there once, and what to say to who asks for them.
+    def __init__(
+        self,
+        kind: str,
+        *,
+        group: str = "",
+        of: type[T] | None = None,
+        table: str = "",
+        former: Mapping[str, str] | None = None,
+    ) -> None:
         self.kind = kind
+        self._former = former or {}
         self._group = group
         self._table = table
         self._of = of
@@ -35,7 +45,8 @@ class Registry(Generic[T]):
         """The thing called `name`; raises `VisirError` with the nearest name otherwise."""
         if name in self:
             return self._things[name]
-        raise VisirError(f"unknown {self.kind} {name!r}", hint=nearest(name, self._things), code="unknown-name")
+        hint = self._former.get(name) or nearest(name, self._things)
+        raise VisirError(f"unknown {self.kind} {name!r}", hint=hint, code="unknown-name")
 
     def __contains__(self, name: object) -> bool:
         if name not in self._things:

@@ -27,7 +27,7 @@ run()
 """
 EXTRAS = (
     "torch,torchvision,transformers,safetensors,tokenizers,sklearn,pandas,faiss,duckdb,bm25s,skops,fastapi,uvicorn,"
-    "qdrant_client,qdrant_edge,psycopg,pymilvus,grpc,timm,open_clip,datasets,statsmodels,onnxruntime,sentence_transformers"
+    "qdrant_client,psycopg,pymilvus,grpc,timm,open_clip,datasets,statsmodels,onnxruntime,sentence_transformers"
 )
 
 

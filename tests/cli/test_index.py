@@ -228,9 +228,9 @@ def test_weighted_words_are_indexed_explained_and_exported(tmp_path: Path, weigh
 
 def test_the_kinds_are_listed_with_their_settings() -> None:
     said = good("kinds")
-    for part in ("hnsw: a graph of near neighbours (FAISS)", "dense vectors, approximate answers", "visir[seismic]"):
+    for part in ("hnsw: a graph of near neighbours (FAISS)", "dense vectors, approximate answers", "visir[hnsw]"):
         assert part in said
-    assert "ef_search=64" in said and "query_cut=10" in said and "exact answers, needs core" in said
+    assert "ef_search=64" in said and "budget=0" in said and "exact answers, needs core" in said
 
 
 def test_faults_are_named_before_anything_is_encoded(tmp_path: Path) -> None:
@@ -244,7 +244,7 @@ def test_faults_are_named_before_anything_is_encoded(tmp_path: Path) -> None:
         ((*build, tmp_path / "x", "--kind", "hnws"), "did you mean 'hnsw'?"),
         ((*build, tmp_path / "x", "--kind", "hnsw", "--set", "m=many"), "m: a whole number, not 'many'"),
         ((*build, tmp_path / "x", "--set", "m"), "'m' has no value; write m=VALUE"),
-        (("build", SMALL, "-m", "bow", "--to", "captions", "--kind", "scipy", "--out", tmp_path / "x"),
+        (("build", SMALL, "-m", "bow", "--to", "captions", "--kind", "inverted", "--out", tmp_path / "x"),
          "kinds for dense vectors: exact, hnsw"),
         (("info", tmp_path / "nothing"), "nothing: no such folder"),
         (("delete", filled), "no document is named"),

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("qdrant_edge", reason="the embedded engine (extra qdrant) is not installed")
 pytest.importorskip("qdrant_client", reason="Qdrant's client (extra qdrant) is not installed")
 sys.path.insert(0, str(Path(__file__).parents[1] / "retrieval"))
 
@@ -29,8 +28,10 @@ from visir.library.layout import LibraryCard
 from visir.library.searcher import Searcher
 from visir.library.snapshot import LibrarySnapshot
 from visir.library.watch import remove
-from visir.retrieval.remote import server as server_module
+from visir.retrieval.remote import engine as engine_module
 from visir.retrieval.remote.engine import EngineError
+from visir.retrieval.remote.qdrant import QdrantEngine
+from visir.retrieval.stored import changing_index, read_index
 
 SYSTEMS = ("dense", "sparse", "captions")
 
@@ -38,7 +39,7 @@ SYSTEMS = ("dense", "sparse", "captions")
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.fsync", lambda _: None)
-    monkeypatch.setattr(server_module, "_PAUSE", 0.001)
+    monkeypatch.setattr(engine_module, "_PAUSE", 0.001)
 
 
 @pytest.fixture
@@ -94,11 +95,11 @@ def test_a_library_goes_to_a_server_and_back_and_answers_the_same(
     server.requests.clear()
     assert update(None, at).same and not server.changes()
     assert b"s3cret" not in b"".join(one.read_bytes() for one in at.rglob("*") if one.is_file())
-    back = run(app, ["library", "update", str(at), "--set", "url="])  # the embedded engine
+    nowhere = run(app, ["library", "update", str(at), "--set", "url="])
+    assert nowhere.exit_code != 0 and "needs the address of its server" in str(nowhere.exception)
+    back = run(app, ["library", "update", str(at), "--kind", "exact", "--kind", "inverted"])
     assert back.exit_code == 0 and f"curl -X DELETE {server.url}/collections/f8k-dense" in back.output, back.output
     assert names(server) == ["f8k-captions", "f8k-dense", "f8k-sparse"]  # told, not deleted
-    assert answers(at) == local and check(at) == []
-    update(None, at, kind=["exact", "inverted"])
     assert said(at)["settings"] == {} and said(at)["kinds"]["captions"] == "exact"
     assert answers(at) == local and check(at) == []
     names_there = sorted(path.name for path in at.iterdir())
@@ -201,9 +202,9 @@ def test_what_a_killed_build_left_on_the_server_is_removed_by_the_next(
     draw(photos, range(4))
     asked = {"model": "pixels", "kind": "qdrant", "settings": {"url": server.url}}
     with monkeypatch.context() as killed:  # no clearing up: neither the collection nor the note of it
-        killed.setattr("visir.retrieval.remote.storage._destroyed", lambda _: None)
+        killed.setattr("visir.retrieval.remote.index._destroyed", lambda _: None)
         killed.setattr("visir.storage.scratch._closed", lambda _, claims: claims.release())
-        killed.setattr(server_module.ServerEngine, "mark", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        killed.setattr(QdrantEngine, "mark", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             update(photos, at, **asked)
     [left] = names(server)
@@ -236,7 +237,7 @@ def test_a_library_of_late_interaction_lies_in_an_engine(kind: str, server: Wire
     exact = visir.index(photos, model, out=tmp_path / "exact.visir")
     others = [
         visir.index(photos, model, out=tmp_path / f"{name}.visir", kind=kind, settings=settings)
-        for name, settings in {"embedded": {}, "server": {"url": server.url}}.items()
+        for name, settings in {"server": {"url": server.url}}.items()
     ]
 
     def scores(library: visir.Library) -> list[dict[str, float]]:
@@ -258,3 +259,21 @@ def test_a_library_of_late_interaction_lies_in_an_engine(kind: str, server: Wire
         assert library.search(like="meadow.png", k=1)[0].name == exact.search(like="meadow.png", k=1)[0].name
         regions = library.explain("meadow.png", "green").regions
         assert regions is not None and len(regions.words[0].boxes) == 1
+
+
+@pytest.mark.parametrize(
+    "former", [{"kind": "scipy"}, {"kind": "qdrant", "engine": "engine-1"}], ids=["kind", "engine"]
+)
+def test_a_library_of_a_kind_that_is_no_more_is_made_anew_by_what_its_hint_says(
+    former: dict[str, str], tmp_path: Path
+) -> None:
+    photos, at = tmp_path / "photos", tmp_path / "library"
+    draw(photos, range(4))
+    update(photos, at, model="pixels")
+    with changing_index(at / "dense", read_index(at / "dense").generation) as change:
+        change.commit({**change.content, **former})
+    with refused(LibraryError, "no more", hint=("dense", "--kind exact")):
+        LibrarySnapshot.open(at)
+    (at / "dense").rename(tmp_path / "dense of before")
+    update(None, at, kind="exact")
+    assert len(LibrarySnapshot.open(at)) == 4 and check(at) == []

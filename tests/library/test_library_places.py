@@ -27,7 +27,7 @@ from visir.library.layout import IndexPlace, LibraryCard, kinds_here, places_of,
 from visir.library.searcher import Searcher
 from visir.library.snapshot import LibrarySnapshot
 from visir.retrieval.kinds import open_index
-from visir.retrieval.remote import storage
+from visir.retrieval.remote import index as storage
 from visir.retrieval.remote.engine import EngineError
 from visir.retrieval.remote.settings import family_of
 from visir.retrieval.stored import read_index

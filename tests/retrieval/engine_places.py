@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from index_data import TERMS, TRUTH, random_dense
 
-pytest.importorskip("qdrant_edge", reason="the embedded engine (extra qdrant) is not installed")
 pytest.importorskip("qdrant_client", reason="Qdrant's client (extra qdrant) is not installed")
 pytest.importorskip("psycopg", reason="PostgreSQL's client (extra pgvector) is not installed")
 pytest.importorskip("pymilvus", reason="Milvus's client (extra milvus) is not installed")
@@ -21,13 +20,11 @@ from qdrant_wire import WireServer
 
 from visir.records import Embeddings, Run
 from visir.retrieval.kinds import build_index, open_index
-from visir.retrieval.remote import milvus as milvus_client
-from visir.retrieval.remote import postgres as postgres_client
-from visir.retrieval.remote import server as server_module
+from visir.retrieval.remote import engine as engine_module
 from visir.retrieval.remote.engine import key_of
 from visir.retrieval.remote.settings import MILVUS, PGVECTOR, QDRANT
 
-__all__ = ["_quick", "at", "embedded", "lite", "milvus", "mine", "pgvector", "postgres", "qdrant"]
+__all__ = ["_quick", "at", "lite", "milvus", "mine", "pgvector", "postgres", "qdrant"]
 """The fixtures: `from engine_places import *`."""
 
 
@@ -70,17 +67,10 @@ def lite() -> Iterator[MilvusServer]:
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.fsync", lambda _: None)
-    monkeypatch.setattr(server_module, "_PAUSE", 0.001)
-    monkeypatch.setattr(postgres_client, "_PAUSE", 0.001)
+    monkeypatch.setattr(engine_module, "_PAUSE", 0.001)
     monkeypatch.delenv(QDRANT.key, raising=False)
-    monkeypatch.setattr(milvus_client, "_PAUSE", 0.001)
     monkeypatch.setenv(PGVECTOR.key, PASSWORD)
     monkeypatch.setenv(MILVUS.key, TOKEN)
-
-
-@pytest.fixture
-def embedded() -> Place:
-    return Place(QDRANT_KINDS)
 
 
 @pytest.fixture
@@ -202,9 +192,8 @@ def milvus(lite: MilvusServer, request: pytest.FixtureRequest) -> Iterator[Place
         lite.behind.drop(name)
 
 
-PLACES = ("embedded", "qdrant", "pgvector", "milvus")
-ENGINES = pytest.mark.parametrize("place", PLACES)
-SERVERS = pytest.mark.parametrize("place", ["qdrant", "pgvector", "milvus"])
+PLACES = ("qdrant", "pgvector", "milvus")
+SERVERS = pytest.mark.parametrize("place", PLACES)
 
 
 @pytest.fixture

@@ -46,7 +46,7 @@ def random_several(modality: str, n: int, seed: int, dimension: int = 12, distin
 MAKE = {"dense": dense, "sparse": sparse, "multi-vector": several}
 WIDTH = {"dense": 12, "sparse": TERMS, "multi-vector": 12}
 PARTS = {"dense": ("vectors",), "sparse": ("offsets", "terms", "values"), "multi-vector": ("offsets", "vectors")}
-TRUTH = {"dense": "exact", "sparse": "scipy", "multi-vector": "maxsim"}
+TRUTH = {"dense": "exact", "sparse": "inverted", "multi-vector": "maxsim"}
 """By form of vectors: how they are made, their length in these tests, and the arrays that hold them, and the kind
 whose answers are right."""
 

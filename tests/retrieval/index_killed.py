@@ -2,12 +2,9 @@
 
 usage: python index_killed.py KIND FOLDER [CHANGE…]    (all changes unless some are named)
 
-For n = 1, 2, … (with Qdrant: 1, 18, …) a forked process makes one change and is killed at its n-th event on files in
+For n = 1, 2, … a forked process makes one change and is killed at its n-th event on files in
 FOLDER, until it gets to the end. After each kill the index must load, answer as before the change or as after it, and
 take the same change again, with nothing left over. Prints how many kills each change survived.
-
-With Seismic and Qdrant, everything that uses an index runs in a forked process of its own: their threads do not survive
-a fork.
 """
 
 from __future__ import annotations
@@ -17,7 +14,6 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 
 from index_data import same_run, vectors
@@ -28,9 +24,6 @@ from visir.storage import MANIFEST, scratch, sweep
 from visir.storage.disk import files_below
 
 EVENTS = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.chmod", "shutil.rmtree"}
-THREADED = ("seismic", "qdrant", "qdrant-sparse")
-STRIDE = {"qdrant": 17, "qdrant-sparse": 17}
-"""Some changes are hundreds of events, most of them files being copied: every so many of them will do."""
 scratch._EMPTY_SECONDS = 0
 os.fsync = lambda _: None  # a kill loses nothing that was written; only a power cut does, and this takes minutes
 
@@ -47,11 +40,7 @@ def main(kind: str, root: Path, only: list[str]) -> None:
         "delete few": lambda at: open_index(at).delete(ids[:5]),
         "delete most": lambda at: open_index(at).delete(ids[:20]),
     }
-    if kind in THREADED:
-        for package in KINDS.get(kind).packages:
-            import_module(package)  # once, not in every process
-    do = alive if kind in THREADED else lambda work, what="": work()
-    do(lambda: changes["build"](start))
+    changes["build"](start)
     for name in only or changes:
         change = changes[name]
 
@@ -61,7 +50,7 @@ def main(kind: str, root: Path, only: list[str]) -> None:
                 shutil.copytree(start, at)
 
         def check(change: Callable[[Path], object] = change, name: str = name) -> None:
-            """In a process of its own, after the kill."""
+            """After the kill."""
             after = open_index(end).search(queries, 10)
             try:
                 found = open_index(index).search(queries, 10)
@@ -80,7 +69,7 @@ def main(kind: str, root: Path, only: list[str]) -> None:
             assert [path.name for path in root.iterdir()] == ["index"], "something is left beside the index"
 
         fresh(end)
-        do(lambda change=change: change(end))
+        change(end)
         kills, at = 0, 1
         while True:
             shutil.rmtree(root, ignore_errors=True)
@@ -89,8 +78,8 @@ def main(kind: str, root: Path, only: list[str]) -> None:
             if not killed(lambda change=change: change(index), root, at):
                 break
             kills += 1
-            do(check, f"{name}, kill at event {at}")
-            at += STRIDE.get(kind, 1)
+            check()
+            at += 1
         assert kills > 5, f"{name}: only {kills} events; is the hook still in the right place?"
         print(f"{name}: {kills}", flush=True)
 
@@ -114,11 +103,6 @@ def killed(work: Callable[[], object], root: Path, at: int) -> bool:
     status = forked(hooked)
     assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0, "the change failed"
     return os.WIFSIGNALED(status)
-
-
-def alive(work: Callable[[], object], what: str = "") -> None:
-    """Do `work` in a process of its own, which has to succeed."""
-    assert forked(work) == 0, what
 
 
 def forked(work: Callable[[], object]) -> int:

@@ -24,12 +24,11 @@ from qdrant_wire import WireServer
 from refusals import refused
 from visir.errors import ConfigurationError
 from visir.retrieval.kinds import build_index, open_index
-from visir.retrieval.remote import addresses
-from visir.retrieval.remote import server as server_module
-from visir.retrieval.remote.addresses import is_loopback, needed_later
-from visir.retrieval.remote.engine import EngineError
+from visir.retrieval.remote import engine as addresses
+from visir.retrieval.remote import engine as engine_module
+from visir.retrieval.remote.engine import EngineError, is_loopback, needed_later
+from visir.retrieval.remote.index import COLLECTION, engine_of
 from visir.retrieval.remote.settings import MILVUS, PGVECTOR, QDRANT
-from visir.retrieval.remote.storage import COLLECTION, engine_of
 from visir.storage import Scratch, sweep
 from visir.storage.claims import release
 
@@ -41,7 +40,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Api key is used with an insecure
 def _another_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """In which nobody has named a server yet."""
     monkeypatch.setattr(addresses, "_named", set())
-    monkeypatch.setattr(server_module, "_PAUSE", 0.001)
+    monkeypatch.setattr(engine_module, "_PAUSE", 0.001)
     for name in (KEY, ADDRESSES, CERTIFICATE, "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.lower(), raising=False)

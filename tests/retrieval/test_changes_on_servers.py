@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 import psycopg
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from engine_places import *  # noqa: F403
 from engine_places import SERVERS, Mine, Place, truth
@@ -21,19 +23,19 @@ from index_data import TERMS, dense, random_dense, same_run, sparse, vectors
 from refusals import refused
 from visir.errors import EmbeddingError
 from visir.retrieval.kinds import open_index
-from visir.retrieval.remote import storage
-from visir.retrieval.remote.engine import EngineError, Mark, Point, RemoteEngine
-from visir.retrieval.remote.hybrid import HybridCollection
+from visir.retrieval.remote import index as storage
+from visir.retrieval.remote.engine import Engine, EngineError, Mark, Point
+from visir.retrieval.remote.index import HybridCollection
 from visir.retrieval.stored import IndexFolderError, changing_index, read_index
 
 STEPWISE = pytest.mark.parametrize("place", ["qdrant", "milvus"])
 
 
-def before_the_mark(engine: RemoteEngine, act: Callable[[], object], patch: pytest.MonkeyPatch) -> None:
+def before_the_mark(engine: Engine, act: Callable[[], object], patch: pytest.MonkeyPatch) -> None:
     """Do something when all of a change was sent, and nothing of it is counted yet."""
     plain = type(engine).mark
 
-    def mark(self: RemoteEngine, new: Any) -> None:
+    def mark(self: Engine, new: Any) -> None:
         patch.setattr(type(engine), "mark", plain)
         act()
         plain(self, new)
@@ -194,7 +196,7 @@ def test_another_copy_that_begins_just_before_the_mark(
     other: Any = open_index(tmp_path / "index")._storage.state.engine  # type: ignore[attr-defined]
     plain = type(other).write_mark
 
-    def write_mark(self: RemoteEngine, mark: Any) -> None:
+    def write_mark(self: Engine, mark: Any) -> None:
         monkeypatch.setattr(type(other), "write_mark", plain)
         other.begin(other.read_mark(), "3")
         plain(self, mark)
@@ -219,7 +221,7 @@ def test_another_copy_that_sends_as_many_documents_just_before_the_mark(
     other: Any = mine.open()._storage.state.engine
     mark, count_changed = other.read_mark(), type(other).count_changed
 
-    def send_as_many(self: RemoteEngine, first: int, last: int) -> tuple[int, int]:
+    def send_as_many(self: Engine, first: int, last: int) -> tuple[int, int]:
         monkeypatch.setattr(type(other), "count_changed", count_changed)
         other.begin(mark, "f1e2d3")
         other.put([Point(f"theirs-{n}", {"dense": mine.documents.vectors[n]}) for n in range(10)])
@@ -241,7 +243,7 @@ def test_a_mark_whose_answer_is_lost_is_known_when_the_folder_is_opened(
     index = mine.index
     plain = type(index._storage.state.engine).mark
 
-    def lost(self: RemoteEngine, mark: Any) -> None:
+    def lost(self: Engine, mark: Any) -> None:
         plain(self, mark)
         raise EngineError("no answer")
 
@@ -301,7 +303,7 @@ def test_documents_of_another_program_are_neither_found_nor_counted_nor_deleted(
         scores, answer = dict(wanted.answer(query)), found.answer(query)  # equal sums stand in any order
         assert np.allclose([score for _, score in answer], list(scores.values())[:9], rtol=1e-5)
         assert all(np.isclose(scores[id], score, rtol=1e-5) for id, score in answer)
-    assert index._storage.state.documents.ids.to_pylist() == ids and len(index._storage.state.documents) == 30
+    assert index._storage.state.ids.to_pylist() == ids and index._storage.state.size == 30
     index.delete(ids[20:])
     assert at.count("mine") == 20 + len(strangers)
 
@@ -311,7 +313,7 @@ def test_a_folder_of_an_earlier_version_is_refused(at: Place, tmp_path: Path) ->
     documents = vectors("dense", "image", 5, 1)
     at.build(documents, "dense", tmp_path / "index", collection="mine")
     with changing_index(tmp_path / "index", 1) as change:
-        storage.IdIndex.of(documents.ids, "image").write(change.file("ids-1.parquet"))
+        pq.write_table(pa.table({"id": documents.ids}), change.file("ids-1.parquet"))
         change.commit({**change.content, "ids": "ids-1.parquet"})
     with refused(IndexFolderError, code="earlier-version-visir-made") as caught:
         open_index(tmp_path / "index")

@@ -130,11 +130,14 @@ def test_a_kind_and_its_settings(parts: Path, tmp_path: Path) -> None:
 
 
 def test_an_index_in_an_engine(parts: Path, tmp_path: Path) -> None:
-    pytest.importorskip("qdrant_edge")
+    pytest.importorskip("qdrant_client", reason="Qdrant's client (extra qdrant) is not installed")
+    from qdrant_wire import WireServer
+
     queries = load("colours").encode_inputs("text", {"q1": "red and green"})
-    index = build_index(Parts(parts), "qdrant", tmp_path / "index")
     expected: Any = build_index(at_once(parts), "exact").search(queries, 10)
-    found: Any = index.search(queries, 10)
+    with WireServer() as server:
+        index = build_index(Parts(parts), "qdrant", tmp_path / "index", url=server.url)
+        found: Any = index.search(queries, 10)
     assert found.answer("q1") == expected.answer("q1")
 
 

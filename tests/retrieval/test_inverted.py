@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
+from sparse_oracle import OracleIndex
 
 from manifests import seal
 from refusals import refused
@@ -18,7 +19,6 @@ from visir.records import EncoderCard, Run, SparseEmbeddings, Vocabulary
 from visir.retrieval.kinds import open_index
 from visir.retrieval.rows import SPARSE
 from visir.retrieval.sparse.inverted import INVERTED, InvertedIndex, InvertedSettings, _shares, lists_of
-from visir.retrieval.sparse.scan import OracleIndex
 from visir.retrieval.stored import IndexFolderError
 
 CARD = EncoderCard("test", "imported")

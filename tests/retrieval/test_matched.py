@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from index_data import TERMS, random_sparse, sparse
+from sparse_oracle import OracleIndex
 
 from visir.errors import EmbeddingError
-from visir.retrieval.sparse.scan import OracleIndex
 from visir.sparse.top_terms import in_words, matched
 
 

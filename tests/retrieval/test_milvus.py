@@ -33,9 +33,9 @@ from milvus_server import refused as answer
 
 from visir.errors import ConfigurationError, EmbeddingError, RunError
 from visir.retrieval.kinds import build_index, open_index
-from visir.retrieval.remote import addresses, milvus
+from visir.retrieval.remote import engine as addresses
 from visir.retrieval.remote.engine import EngineError, Space, first_number, key_of, last_number
-from visir.retrieval.remote.hybrid import HybridCollection
+from visir.retrieval.remote.index import HybridCollection
 from visir.retrieval.remote.milvus import MilvusEngine
 from visir.retrieval.remote.settings import MILVUS, MilvusPlace, MilvusSettings
 from visir.retrieval.stored import read_index
@@ -63,7 +63,7 @@ def server(running: MilvusServer, request: pytest.FixtureRequest) -> Iterator[Mi
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.fsync", lambda _: None)
-    monkeypatch.setattr(milvus, "_PAUSE", 0.001)
+    monkeypatch.setattr(addresses, "_PAUSE", 0.001)
     monkeypatch.setattr(addresses, "_named", set())
     monkeypatch.setenv(MILVUS.key, TOKEN)
 
@@ -138,7 +138,7 @@ def test_a_kill_between_two_requests_leaves_the_index_as_it_was_or_as_it_is_to_b
     form: str, change: str, server: MilvusServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("visir.retrieval.remote.index.VALUES", 60)  # a few rows in each request
-    monkeypatch.setattr("visir.retrieval.remote.storage._AT_ONCE", 4)
+    monkeypatch.setattr("visir.retrieval.remote.index._AT_ONCE", 4)
     neighbour = random_dense("image", 9, 1)
     build_index(neighbour, "milvus", tmp_path / "neighbour", url=server.url, collection="theirs")
 
@@ -226,7 +226,7 @@ def test_a_channel_that_was_closed_meanwhile_is_made_anew(server: MilvusServer, 
     """pymilvus closes it where it cannot connect again; another thread may have closed it."""
     documents, queries = random_dense("image", 20, 1), random_dense("text", 3, 2)
     index = build_index(documents, "milvus", tmp_path / "index", url=server.url, retries=1)
-    index._storage.state.engine._connection._client._handler._channel.close()
+    index._storage.state.engine._client._handler._channel.close()
     assert same_run(index.search(queries, 5), build_index(documents, "exact").search(queries, 5))
 
 

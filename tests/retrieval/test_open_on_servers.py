@@ -13,9 +13,9 @@ from index_data import TERMS, dense, random_dense, sparse
 
 from refusals import refused
 from visir.retrieval.kinds import open_index
-from visir.retrieval.remote import storage
+from visir.retrieval.remote import index as storage
 from visir.retrieval.remote.engine import EngineError
-from visir.retrieval.remote.hybrid import HybridCollection
+from visir.retrieval.remote.index import HybridCollection
 from visir.retrieval.stored import read_index
 
 LISTED = pytest.mark.parametrize("listed", [True, False], ids=["listed", "stated"])

@@ -22,10 +22,9 @@ from postgres_server import PASSWORD, PostgresServer, programs
 from refusals import refused
 from visir.errors import ConfigurationError, EmbeddingError
 from visir.retrieval.kinds import build_index, open_index
-from visir.retrieval.remote import addresses as addresses_module
-from visir.retrieval.remote import postgres
+from visir.retrieval.remote import engine as addresses_module
 from visir.retrieval.remote.engine import EngineError
-from visir.retrieval.remote.hybrid import HybridCollection
+from visir.retrieval.remote.index import HybridCollection
 from visir.retrieval.remote.postgres import PostgresEngine
 from visir.retrieval.remote.settings import PGVECTOR
 from visir.retrieval.stored import read_index
@@ -40,7 +39,7 @@ def server() -> Iterator[PostgresServer]:
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.fsync", lambda _: None)
-    monkeypatch.setattr(postgres, "_PAUSE", 0.001)
+    monkeypatch.setattr(addresses_module, "_PAUSE", 0.001)
     monkeypatch.setenv(PGVECTOR.key, PASSWORD)
 
 
@@ -67,7 +66,7 @@ def test_a_connection_that_breaks_during_a_change_takes_it_back(
     change: str, broken: str, server: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("visir.retrieval.remote.index.VALUES", 60)  # a few documents in each COPY
-    monkeypatch.setattr("visir.retrieval.remote.storage._AT_ONCE", 4)
+    monkeypatch.setattr("visir.retrieval.remote.index._AT_ONCE", 4)
     documents, queries = random_dense("image", 40, 1), random_dense("text", 3, 2)
     first, last = documents.select(documents.ids[:25]), documents.select(documents.ids[25:])
     index = build_index(first, "pgvector", tmp_path / "index", url=server.url, retries=0, ef_search=100)
@@ -96,17 +95,17 @@ import os, sys
 from index_data import random_dense
 from visir.retrieval.kinds import open_index
 from visir.retrieval.remote.postgres import PostgresEngine
-from visir.retrieval.remote.storage import RemoteStorage
+from visir.retrieval.remote.index import RemoteStorage
 
 when, folder = sys.argv[1:]
 if when == "before":
     PostgresEngine.mark = lambda *_: os._exit(9)
 else:
     plain = RemoteStorage._publish
-    def publish(self, change, documents, engine, content):
+    def publish(self, change, size, content):
         if "pending" not in content:
             os._exit(9)
-        plain(self, change, documents, engine, content)
+        plain(self, change, size, content)
     RemoteStorage._publish = publish
 documents = random_dense("image", 40, 1)
 open_index(folder).add(documents.select(documents.ids[25:]))
@@ -184,7 +183,6 @@ def test_limits_of_the_types_are_said_before_anything_is_sent(server: PostgresSe
 
 
 def test_sparse_vectors_of_more_than_a_thousand_terms() -> None:
-    from visir.retrieval.remote.dense import PgvectorSparseIndex
     from visir.retrieval.remote.settings import PgvectorSparseSettings
 
     class Long:
@@ -193,9 +191,9 @@ def test_sparse_vectors_of_more_than_a_thousand_terms() -> None:
 
     settings = PgvectorSparseSettings(url="postgresql://me@here/db", m=16)
     with refused(EmbeddingError, "1,000", "i0001", "1,001", "1", code="pgvector-sparse-vectors-up") as caught:
-        PgvectorSparseIndex._check(Long, settings)  # type: ignore[arg-type]
+        PostgresEngine.check_vectors(Long, settings)  # type: ignore[arg-type]
     assert "m=0" in str(caught.value)
-    PgvectorSparseIndex._check(Long, PgvectorSparseSettings(url="postgresql://me@here/db"))  # type: ignore[arg-type]
+    PostgresEngine.check_vectors(Long, PgvectorSparseSettings(url="postgresql://me@here/db"))  # type: ignore[arg-type]
 
 
 def test_half_precision_comes_back_in_half_precision(server: PostgresServer, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Indexes in Qdrant: the same calls on the embedded engine and on a server; one line of settings tells them apart."""
+"""Indexes on a Qdrant server: what goes over the wire, and what comes back."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import pytest
 from cut_off import cut_off_at_every_request
 from index_data import PARTS, TRUTH, dense, random_dense, random_sparse, same_run, sparse, vectors
 
-pytest.importorskip("qdrant_edge", reason="the embedded engine (extra qdrant) is not installed")
 pytest.importorskip("qdrant_client", reason="Qdrant's client (extra qdrant) is not installed")
 
 from qdrant_client import models
@@ -21,11 +20,12 @@ from qdrant_wire import WireServer
 from refusals import refused
 from visir.errors import ConfigurationError, EmbeddingError
 from visir.retrieval.kinds import KINDS, build_index, open_index
-from visir.retrieval.remote import server as server_module
-from visir.retrieval.remote.engine import EngineError, first_number, key_of
-from visir.retrieval.remote.hybrid import HybridCollection
+from visir.retrieval.remote import engine as engine_module
+from visir.retrieval.remote.engine import EngineError, Space, first_number, key_of
+from visir.retrieval.remote.index import HybridCollection
+from visir.retrieval.remote.qdrant import QdrantEngine
 from visir.retrieval.settings import described
-from visir.retrieval.stored import IndexFolderError, read_index
+from visir.retrieval.stored import IndexFolderError, changing_index, read_index
 
 KIND = {"dense": "qdrant", "sparse": "qdrant-sparse", "multi-vector": "qdrant-multi"}
 FORMS = tuple(KIND)
@@ -34,7 +34,7 @@ FORMS = tuple(KIND)
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.fsync", lambda _: None)
-    monkeypatch.setattr(server_module, "_PAUSE", 0.001)
+    monkeypatch.setattr(engine_module, "_PAUSE", 0.001)
     monkeypatch.delenv("VISIR_QDRANT_API_KEY", raising=False)
 
 
@@ -58,21 +58,17 @@ def test_an_id_is_a_point_by_a_hash_that_anyone_can_compute() -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_one_line_of_settings_is_the_switch_to_a_server(form: str, server: WireServer, tmp_path: Path) -> None:
+def test_what_lies_on_the_server_is_what_the_documents_say(form: str, server: WireServer, tmp_path: Path) -> None:
     documents, queries = vectors(form, "image", 120, 1), vectors(form, "text", 11, 2)
     ids = documents.ids.to_pylist()
-    runs, manifests = [], []
-    for settings in ({}, {"url": server.url}):
-        folder = tmp_path / ("server" if settings else "embedded")
-        index = build_index(documents.select(ids[:100]), KIND[form], folder, **settings)
-        index.add(documents.select(ids[100:]))
-        index.delete(ids[10:20])
-        runs.append([index.search(queries, 8), open_index(folder).search(queries, 8)])
-        manifests.append({key: value for key, value in manifest(folder).items() if key not in ("changes", "settings")})
+    index = build_index(documents.select(ids[:100]), KIND[form], tmp_path / "server", url=server.url)
+    index.add(documents.select(ids[100:]))
+    index.delete(ids[10:20])
     kept = documents.select([*ids[:10], *ids[20:]])
     wanted = build_index(kept, TRUTH[form]).search(queries, 8)
-    assert all(same_run(run, wanted) for pair in runs for run in pair)
-    assert set(manifests[0]) - {"engine", "ids"} == set(manifests[1]) - {"index"}
+    assert all(same_run(one.search(queries, 8), wanted) for one in (index, open_index(tmp_path / "server")))
+    facts = {"kind", "modality", "encoder", "settings", "space", "space files", "index", "changes"}
+    assert set(manifest(tmp_path / "server")) == facts
     name = open_index(tmp_path / "server").settings.collection
     assert server.indexed == [(name, "visir_added", "integer"), (name, "visir_deleted", "integer")]
     assert server.count(open_index(tmp_path / "server").settings.collection) == 110
@@ -98,19 +94,19 @@ def test_vectors_come_back_from_the_engine(form: str, server: WireServer, tmp_pa
     documents = vectors(form, "image", 30, 3)
     wanted = documents.ids.to_pylist()[25:5:-3]
     options = {"similarity": "dot"} if form == "dense" else {}
-    for settings in ({}, {"url": server.url}):
-        index = build_index(documents, KIND[form], tmp_path / str(len(settings)), **options, **settings)
-        chosen, expected = index.select(wanted), documents.select(wanted)
-        assert chosen.ids.equals(expected.ids)
-        for part in PARTS[form]:
-            assert np.array_equal(getattr(chosen, part), getattr(expected, part))
-        assert index.documents().ids.equals(documents.ids)
-        with refused(EmbeddingError, "1 id", "nobody", code="not-index"):
-            index.select(["nobody"])
+    index = build_index(documents, KIND[form], tmp_path / "index", **options, url=server.url)
+    chosen, expected = index.select(wanted), documents.select(wanted)
+    assert chosen.ids.equals(expected.ids)
+    for part in PARTS[form]:
+        assert np.array_equal(getattr(chosen, part), getattr(expected, part))
+    assert index.documents().ids.equals(documents.ids)
+    with refused(EmbeddingError, "1 id", "nobody", code="not-index"):
+        index.select(["nobody"])
 
 
-def test_under_cosine_vectors_come_back_with_length_one() -> None:
-    index = build_index(dense("image", np.array([[3.0, 4.0], [0.0, 2.0]])), "qdrant")
+def test_under_cosine_vectors_come_back_with_length_one(server: WireServer, tmp_path: Path) -> None:
+    documents = dense("image", np.array([[3.0, 4.0], [0.0, 2.0]]))
+    index = build_index(documents, "qdrant", tmp_path / "index", url=server.url)
     back = index.documents()
     assert np.array_equal(back.vectors, np.array([[0.6, 0.8], [0, 1]], np.float32)) and back.normalised
     with pytest.raises(EmbeddingError, match="1 image vectors by test are zero; they have no cosine: 'z'"):
@@ -136,7 +132,7 @@ def test_a_kill_between_two_requests_leaves_the_index_as_it_was_or_as_it_is_to_b
     form: str, change: str, server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("visir.retrieval.remote.index.VALUES", 60)  # a few points in each request
-    monkeypatch.setattr("visir.retrieval.remote.storage._AT_ONCE", 4)
+    monkeypatch.setattr("visir.retrieval.remote.index._AT_ONCE", 4)
     cut_off_at_every_request(
         KIND[form], form, change, server.url, lambda n: setattr(server, "fail_after", n), server.count, tmp_path
     )
@@ -152,9 +148,9 @@ def test_a_build_that_was_killed_is_noticed_and_one_that_failed_leaves_nothing(
     server.fail_after = None
     assert not (tmp_path / "index").exists() and not server.held.collection_exists("photos")
     # A kill does not get to delete the collection.
-    server_module.ServerEngine.create(
+    QdrantEngine.create(
         "photos",
-        [server_module.Space("dense", 12)],
+        [Space("dense", 12)],
         KINDS.get("qdrant").index().settings_type(url=server.url),  # type: ignore[attr-defined]
         "someone",
     )
@@ -263,38 +259,6 @@ def test_an_index_on_a_server_needs_a_folder(server: WireServer) -> None:
     assert server.requests == []
 
 
-def test_who_searches_while_documents_are_added_keeps_the_index_as_it_was(tmp_path: Path) -> None:
-    documents, queries = random_dense("image", 60, 1), random_dense("text", 5, 2)
-    ids = documents.ids.to_pylist()
-    build_index(documents.select(ids[:40]), "qdrant", tmp_path / "index")
-    mine, theirs = open_index(tmp_path / "index"), open_index(tmp_path / "index")
-    wanted = mine.search(queries, 10)
-    theirs.add(documents.select(ids[40:]))
-    theirs.delete(ids[:20])
-    assert [one.name for one in (tmp_path / "index").glob("engine-*")] == ["engine-3"]
-    assert same_run(mine.search(queries, 10), wanted)
-    with refused(IndexFolderError, "index", code="another-process-changed-since"):
-        mine.delete(ids[:1])
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(one): one.read_bytes() for one in folder.rglob("*") if one.is_file()}
-
-
-def test_searching_leaves_the_files_as_they_are_and_copies_those_that_are_read_only(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    documents, queries = random_dense("image", 20, 1), random_dense("text", 3, 2)
-    build_index(documents, "qdrant", tmp_path / "index")
-    before, wanted = contents(tmp_path / "index"), build_index(documents, "exact").search(queries, 5)
-    assert same_run(open_index(tmp_path / "index").search(queries, 5), wanted)
-    assert contents(tmp_path / "index") == before
-    times = {one: one.stat().st_mtime_ns for one in (tmp_path / "index").rglob("*")}
-    monkeypatch.setattr("os.access", lambda *_: False)  # who is root may write anything
-    assert same_run(open_index(tmp_path / "index").search(queries, 5), wanted)
-    assert {one: one.stat().st_mtime_ns for one in (tmp_path / "index").rglob("*")} == times
-
-
 def fused(runs: list[Any], query: str, constant: int) -> dict[str, float]:
     """Reciprocal rank fusion, the slow way: Σ 1 / (constant + rank) over the runs, ranks from 1."""
     scores: dict[str, float] = {}
@@ -304,10 +268,7 @@ def fused(runs: list[Any], query: str, constant: int) -> dict[str, float]:
     return scores
 
 
-@pytest.mark.parametrize("on_server", [False, True])
-def test_both_forms_in_one_collection_are_fused_in_one_request(
-    on_server: bool, server: WireServer, tmp_path: Path
-) -> None:
+def test_both_forms_in_one_collection_are_fused_in_one_request(server: WireServer, tmp_path: Path) -> None:
     rng = np.random.default_rng(1)  # no two scores are equal, so that ranks leave no choice
     documents = dense("image", rng.standard_normal((80, 12))), sparse("image", rng.random((80, 40)) + 0.01)
     queries = (
@@ -315,8 +276,7 @@ def test_both_forms_in_one_collection_are_fused_in_one_request(
         sparse("text", rng.random((7, 40)) * (rng.random((7, 40)) > 0.7)),
     )
     ids = documents[0].ids.to_pylist()
-    settings = {"url": server.url} if on_server else {}
-    made = HybridCollection.build(*(one.select(ids[:60]) for one in documents), tmp_path / "both", **settings)
+    made = HybridCollection.build(*(one.select(ids[:60]) for one in documents), tmp_path / "both", url=server.url)
     made.add(*(one.select(ids[60:]) for one in documents))
     made.delete(ids[5:9])
     kept = [*ids[:5], *ids[9:]]
@@ -334,26 +294,45 @@ def test_both_forms_in_one_collection_are_fused_in_one_request(
             assert [score for _, score in answer] == pytest.approx(sorted(wanted.values(), reverse=True)[:10], rel=1e-6)
             assert all(wanted[document] == pytest.approx(score, rel=1e-6) for document, score in answer)
     assert len(made) == 76
-    if on_server:
-        assert sum("query/batch" in path for path in server.paths()) == 2  # one for each of the two searches
+    assert sum("query/batch" in path for path in server.paths()) == 2  # one for each of the two searches
     with refused(EmbeddingError, "1 id", "i0000", code="one-of-two-vectors"):
-        HybridCollection.build(documents[0], documents[1].select(ids[1:]))
+        HybridCollection.build(documents[0], documents[1].select(ids[1:]), url=server.url)
     with refused(ConfigurationError, "qdrant", code="holds-index-kind-no"):
-        build_index(documents[0], "qdrant", tmp_path / "one")
+        build_index(documents[0], "qdrant", tmp_path / "one", url=server.url)
         HybridCollection.load(tmp_path / "one")
 
 
-def test_settings_say_what_they_do() -> None:
+def test_settings_say_what_they_do(server: WireServer, tmp_path: Path) -> None:
     names = {name for name, _, about in described(KINDS.get("qdrant").index().settings_type) if about}  # type: ignore[attr-defined]
     assert {"url", "collection", "shards", "replicas", "timeout", "retries", "ef_search"} <= names
     with refused(ConfigurationError, "url", "text", "not 7", hint=False):
         build_index(random_dense("image", 5, 1), "qdrant", url=7)
-    index = build_index(random_sparse("image", 5, 1), "qdrant-sparse")
-    assert index.info().details["engine"] == "embedded" and index.info().details["points"] == 5
+    index = build_index(random_sparse("image", 5, 1), "qdrant-sparse", tmp_path / "index", url=server.url)
+    assert index.info().details["engine"] == server.url and index.info().details["points"] == 5
+
+
+@pytest.mark.parametrize("kind", KIND.values())
+def test_the_embedded_engine_is_no_more(kind: str, server: WireServer, tmp_path: Path) -> None:
+    """A kind without an address, and an index that an earlier version made in its folder."""
+    form = KINDS.get(kind).vectors
+    with refused(ConfigurationError, "url", "Qdrant", code="index-needs-address-server", hint=("url", "exact")):
+        build_index(vectors(form, "image", 5, 1), kind, tmp_path / "none")
+    build_index(vectors(form, "image", 5, 1), kind, tmp_path / "index", url=server.url)
+    with changing_index(tmp_path / "index", read_index(tmp_path / "index").generation) as change:
+        change.commit({**change.content, "engine": "engine-1"})
+    with refused(IndexFolderError, "index", kind, code="index-embedded-no-more", hint=("build", "exact", "url")):
+        open_index(tmp_path / "index")
+
+
+def test_a_setting_that_was_for_the_embedded_engine_is_passed_over(server: WireServer, tmp_path: Path) -> None:
+    build_index(random_dense("image", 5, 1), "qdrant", tmp_path / "index", url=server.url)
+    with changing_index(tmp_path / "index", read_index(tmp_path / "index").generation) as change:
+        change.commit({**change.content, "settings": {**change.content["settings"], "threads": 2}})
+    assert len(open_index(tmp_path / "index").ids) == 5
 
 
 @pytest.mark.parametrize("m", [0, 16])
-def test_several_vectors_with_a_graph_or_without(m: int, tmp_path: Path) -> None:
+def test_several_vectors_with_a_graph_or_without(m: int, server: WireServer, tmp_path: Path) -> None:
     documents, queries = vectors("multi-vector", "image", 300, 5), vectors("multi-vector", "text", 9, 6)
-    index = build_index(documents, "qdrant-multi", tmp_path / "index", m=m)
+    index = build_index(documents, "qdrant-multi", tmp_path / "index", m=m, url=server.url)
     assert same_run(index.search(queries, 5), build_index(documents, "maxsim").search(queries, 5))

@@ -20,10 +20,9 @@ from qdrant_grpc_server import GrpcPort
 from qdrant_wire import WireServer
 
 from refusals import refused
-from visir.errors import ConfigurationError
 from visir.retrieval.kinds import build_index, open_index
-from visir.retrieval.remote import addresses
-from visir.retrieval.remote import server as server_module
+from visir.retrieval.remote import engine as addresses
+from visir.retrieval.remote import engine as engine_module
 from visir.retrieval.remote.engine import EngineError, first_number
 from visir.retrieval.remote.settings import QDRANT
 
@@ -33,7 +32,7 @@ KIND = {"dense": "qdrant", "sparse": "qdrant-sparse", "multi-vector": "qdrant-mu
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.fsync", lambda _: None)
-    monkeypatch.setattr(server_module, "_PAUSE", 0.001)
+    monkeypatch.setattr(engine_module, "_PAUSE", 0.001)
     monkeypatch.setattr(addresses, "_named", set())
     monkeypatch.delenv(QDRANT.key, raising=False)
 
@@ -150,8 +149,3 @@ def test_a_certificate_of_its_own_is_trusted_on_both_ports(tmp_path: Path, monke
     with WireServer(key="secret", certificate=files["both"]) as server, GrpcPort(server, files["both"]) as port:
         build_index(random_dense("image", 20, 1), "qdrant", tmp_path / "index", url=server.url, grpc=port.number)
         assert port.keys == ["secret"] and put_by_http(server) == 0
-
-
-def test_an_embedded_engine_has_no_port(tmp_path: Path) -> None:
-    with refused(ConfigurationError, "6334", code="embedded-engine-no-port"):
-        build_index(random_dense("image", 5, 1), "qdrant", tmp_path / "index", grpc=6334)

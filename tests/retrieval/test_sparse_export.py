@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from index_data import CARD, TERMS, random_sparse, sparse
+from sparse_oracle import OracleIndex
 
 from refusals import refused
 from visir.errors import EmbeddingError, VisirError
 from visir.records import SparseEmbeddings, Vocabulary
 from visir.retrieval.sparse.export import EXPORTS, export, quantise
-from visir.retrieval.sparse.scan import OracleIndex
 
 
 def protobuf() -> dict[str, Any]:

@@ -10,7 +10,6 @@ import pytest
 from refusals import refused
 
 pytest.importorskip("fastapi", reason="the extra serve is not installed")
-pytest.importorskip("qdrant_edge", reason="the embedded engine (extra qdrant) is not installed")
 pytest.importorskip("qdrant_client", reason="Qdrant's client (extra qdrant) is not installed")
 sys.path.insert(0, str(Path(__file__).parents[1] / "retrieval"))
 
@@ -18,12 +17,12 @@ from qdrant_wire import WireServer
 from served import AT, Service, make
 
 from visir.library.updating import update
-from visir.retrieval.remote import server as server_module
+from visir.retrieval.remote import engine as engine_module
 from visir.retrieval.remote.engine import EngineError
 
 
 def test_searches_wait_for_the_server_to_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_module, "_PAUSE", 0.001)
+    monkeypatch.setattr(engine_module, "_PAUSE", 0.001)
     monkeypatch.setattr("os.fsync", lambda _: None)
     library = make(tmp_path)
     with WireServer() as server:

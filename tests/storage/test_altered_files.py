@@ -161,7 +161,7 @@ def _index(kind: str, **options: Any) -> Kind:
         index = open_index(path)
         index.search(index.select(index.ids[:2]), 3)
 
-    package = {"ivf": ("faiss",), "qdrant": ("qdrant_edge",)}.get(kind, ())
+    package = {"ivf": ("faiss",)}.get(kind, ())
     return Kind(write, read, package)
 
 

@@ -101,7 +101,7 @@ def report_index(out: Path, index: Index[Any]) -> None:
 
 def remark_on_servers(index: Index[Any]) -> None:
     """Say what later commands need."""
-    from visir.retrieval.remote.addresses import needed_later
+    from visir.retrieval.remote.engine import needed_later
 
     for line in needed_later([index.info().details]):
         output.note(f"  {line}")
@@ -568,7 +568,7 @@ def search(
     from visir.collections import open_collection
     from visir.encoders import encode_detailed, load
     from visir.errors import ConfigurationError, nearest, raise_faults
-    from visir.retrieval.kinds import build_index, form_of, open_index
+    from visir.retrieval.kinds import build_index, open_index
 
     faults = []
     if not model and index is None:
@@ -599,8 +599,7 @@ def search(
         chosen, broken = built, dict[str, str]()
         if chosen is None:
             encoding = encode_detailed(encoder, opened.items(modality), skip_broken=True)
-            kind = "scipy" if form_of(encoding.embeddings) == "sparse" else None  # in memory, searched once
-            chosen, broken = build_index(encoding.embeddings, kind), dict(encoding.broken)
+            chosen, broken = build_index(encoding.embeddings), dict(encoding.broken)
         run = chosen.search(vectors, k)
         ranked = run.answer("query")
         terms = matched_terms(vectors, chosen.select([document for document, _ in ranked]), ranked)

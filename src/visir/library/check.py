@@ -191,7 +191,10 @@ def load_index(folder: Path) -> Index[Any]:
     except (EngineError, MissingPackageError):
         raise
     except VisirError as fault:
-        raise LibraryError(fault.message, hint=_mend(folder.parent, folder.name)) from fault
+        hint = _mend(folder.parent, folder.name)
+        if fault.code in ("index-kind-no-more", "index-embedded-no-more"):
+            hint += "; add --kind exact, for weighted words --kind inverted, for several vectors --kind maxsim"
+        raise LibraryError(fault.message, hint=hint) from fault
     except Exception as fault:  # damaged arrays, Parquet files and graphs raise nearly anything
         raise LibraryError(
             f"{folder}: the index is damaged: {fault!r}", hint=_mend(folder.parent, folder.name)

@@ -259,7 +259,7 @@ class IndexPlace:
     @property
     def removal(self) -> str:
         """The command by which a person deletes what lies on the server."""
-        from visir.retrieval.remote.storage import engine_of
+        from visir.retrieval.remote.index import engine_of
 
         url, _, collection = self.collection
         return str(engine_of(family_of(url)).removal(url, collection, self.settings))

@@ -530,7 +530,7 @@ def _settings(
     """The named settings of each index: those it has, and of those given what its kind knows."""
     # A name for a collection is the beginning of the names of several.
     from visir.retrieval.kinds import KINDS, settings_of_kind
-    from visir.retrieval.remote.addresses import name_address
+    from visir.retrieval.remote.engine import name_address
     from visir.retrieval.settings import settings_of
 
     known = {system: {name for name, *_ in settings_of_kind(KINDS.get(kind))} for system, kind in kinds.items()}
@@ -545,7 +545,7 @@ def _settings(
         if own.get("collection"):
             own["collection"] = f"{own['collection']}-{system}"
         stated = getattr(KINDS.get(kind).described(), "settings_type", None)
-        named = {**current.get(system, {}), **own}
+        named = {n: value for n, value in current.get(system, {}).items() if n in known[system]} | own
         if named.get("collection") == "":
             named.pop("collection")  # the index gets a name of its own, which its folder holds
         if stated is not None:

@@ -59,16 +59,23 @@ class Kind:
     def build(self, vectors: Vectors, out: str | Path | None = None, **options: Any) -> Index[Any]:
         """Build an index of this kind; see `visir.retrieval.build_index`."""
         if isinstance(options.get("url"), str) and options["url"]:
-            from visir.retrieval.remote.addresses import name_address
+            from visir.retrieval.remote.engine import name_address
 
             name_address(options["url"], options.get("grpc"))
         return self.index().build(vectors, None if out is None else Path(out), **options)
 
 
-KINDS: Registry[Kind] = Registry("kind of index", group=GROUP, of=Kind)
+FORMER = {"seismic": "inverted", "scipy": "inverted"}
+"""Kinds that visir had, and the kind that takes their place."""
+KINDS: Registry[Kind] = Registry(
+    "kind of index",
+    group=GROUP,
+    of=Kind,
+    former={old: f"visir has it no more; the nearest kind is {new!r}" for old, new in FORMER.items()},
+)
 
 _FAISS: dict[str, Any] = {"extra": "hnsw", "packages": ("faiss",)}
-_QDRANT: dict[str, Any] = {"extra": "qdrant", "packages": ("qdrant_edge", "qdrant_client")}
+_QDRANT: dict[str, Any] = {"extra": "qdrant", "packages": ("qdrant_client",)}
 _PGVECTOR: dict[str, Any] = {"extra": "pgvector", "packages": ("psycopg",)}
 _MILVUS: dict[str, Any] = {"extra": "milvus", "packages": ("pymilvus",)}
 for _kind in (
@@ -103,36 +110,20 @@ for _kind in (
         module="visir.retrieval.sparse.inverted:InvertedIndex",
     ),
     Kind(
-        name="seismic",
-        title="blocks of similar documents in each list, skipped by their summaries (Seismic)",
-        exact=False,
-        vectors="sparse",
-        module="visir.retrieval.sparse.seismic:SeismicIndex",
-        extra="seismic",
-        packages=("seismic",),
-    ),
-    Kind(
-        name="scipy",
-        title="one product of two SciPy matrices: slow, and the truth of sparse search",
-        exact=True,
-        vectors="sparse",
-        module="visir.retrieval.sparse.scan:OracleIndex",
-    ),
-    Kind(
         name="qdrant",
-        title="a graph of near neighbours in Qdrant: embedded, or on a server or cluster by one setting (url)",
+        title="a graph of near neighbours on a Qdrant server or cluster (url)",
         exact=False,
         vectors="dense",
-        module="visir.retrieval.remote.dense:QdrantIndex",
+        module="visir.retrieval.remote.index:QdrantIndex",
         beside=("qdrant-sparse", "qdrant-multi"),
         **_QDRANT,
     ),
     Kind(
         name="qdrant-sparse",
-        title="inverted lists in Qdrant: embedded, or on a server or cluster by one setting (url)",
+        title="inverted lists on a Qdrant server or cluster (url)",
         exact=False,
         vectors="sparse",
-        module="visir.retrieval.remote.dense:QdrantSparseIndex",
+        module="visir.retrieval.remote.index:QdrantSparseIndex",
         **_QDRANT,
     ),
     Kind(
@@ -140,7 +131,7 @@ for _kind in (
         title="a graph of near neighbours in a PostgreSQL database with pgvector (url)",
         exact=False,
         vectors="dense",
-        module="visir.retrieval.remote.dense:PgvectorIndex",
+        module="visir.retrieval.remote.index:PgvectorIndex",
         beside=("pgvector-sparse",),
         **_PGVECTOR,
     ),
@@ -149,7 +140,7 @@ for _kind in (
         title="sparse vectors in a PostgreSQL database with pgvector (url), all compared or by a graph (m)",
         exact=False,
         vectors="sparse",
-        module="visir.retrieval.remote.dense:PgvectorSparseIndex",
+        module="visir.retrieval.remote.index:PgvectorSparseIndex",
         **_PGVECTOR,
     ),
     Kind(
@@ -157,7 +148,7 @@ for _kind in (
         title="a graph of near neighbours on a Milvus server or cluster (url)",
         exact=False,
         vectors="dense",
-        module="visir.retrieval.remote.dense:MilvusIndex",
+        module="visir.retrieval.remote.index:MilvusIndex",
         beside=("milvus-sparse",),
         **_MILVUS,
     ),
@@ -166,7 +157,7 @@ for _kind in (
         title="inverted lists on a Milvus server or cluster (url)",
         exact=False,
         vectors="sparse",
-        module="visir.retrieval.remote.dense:MilvusSparseIndex",
+        module="visir.retrieval.remote.index:MilvusSparseIndex",
         **_MILVUS,
     ),
     Kind(
@@ -186,10 +177,10 @@ for _kind in (
     ),
     Kind(
         name="qdrant-multi",
-        title="MaxSim in Qdrant, of every document or over a graph (m): embedded, or on a server or cluster (url)",
+        title="MaxSim on a Qdrant server or cluster (url), of every document or over a graph (m)",
         exact=False,
         vectors="multi-vector",
-        module="visir.retrieval.remote.dense:QdrantMultiIndex",
+        module="visir.retrieval.remote.index:QdrantMultiIndex",
         beside=("qdrant-sparse", "qdrant"),
         **_QDRANT,
     ),
@@ -213,7 +204,7 @@ def build_index(
             "exact" for dense, "inverted" for sparse, "maxsim" for multi-vectors.
         out: A new or an empty folder for the index; None builds it in memory.
         options: The settings of the kind (`visir index kinds` lists them). A server in the setting `url` counts as
-            named by the user, and may get the key (`visir.retrieval.remote.addresses`).
+            named by the user, and may get the key (`visir.retrieval.remote.engine`).
 
     Raises:
         VisirError: The kind is unknown.
@@ -298,6 +289,12 @@ def open_index(folder: str | Path) -> Index[Any]:
     from visir.retrieval.stored import IndexFolderError, read_index
 
     kind: str = read_index(Path(folder)).content["kind"]
+    if kind in FORMER:
+        raise IndexFolderError(
+            f"{folder}: an index of kind {kind!r}, which visir has no more.",
+            hint=f"build it again from the vectors, as kind {FORMER[kind]!r} (visir index build), into a new folder",
+            code="index-kind-no-more",
+        )
     if kind not in KINDS:
         raise IndexFolderError(
             f"{folder}: an index of kind {kind!r}, which this visir does not know.",

@@ -95,7 +95,7 @@ def _announce_other_model(folder: Path, model: str | None) -> None:
 def _print_places(folder: Path, before: Mapping[str, IndexPlace], after: Mapping[str, IndexPlace]) -> None:
     """Print where the indexes lie, where a server is left or gone to, and what is needed there."""
     from visir.library.layout import kinds_here, removals
-    from visir.retrieval.remote.addresses import needed_later
+    from visir.retrieval.remote.engine import needed_later
 
     if before != after and any(place.on_server for place in (*before.values(), *after.values())):
         for system, place in after.items():

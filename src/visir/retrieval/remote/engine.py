@@ -1,29 +1,218 @@
-"""What visir asks of an engine: documents in, near documents out. One is embedded, the others are behind an address."""
+"""What visir asks of an engine, and what all engines share: who is asked, who gets the key, and a change as a whole.
+
+A folder's manifest says where its vectors lie, and whoever made the folder wrote it. So an address counts only when the
+user has named it: in the environment (`VISIR_QDRANT_URL`, `VISIR_PGVECTOR_URL`, `VISIR_MILVUS_URL`), or as a setting in
+this very process (`--set url=…`, `build(…, url=…)`). The key goes to the addresses that stand beside it in the
+environment; where none does, to those named in this process; never in clear over a network.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import os
+import shlex
+import ssl
+import time
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self, TypeAlias
+from typing import Any, Self, TypeAlias, TypeVar
+from urllib.parse import urlsplit
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from visir.errors import VisirError
+from visir.errors import ConfigurationError, VisirError
 from visir.records import VectorForm
-from visir.retrieval.remote.settings import place_on_server
+from visir.remote import is_loopback
+from visir.retrieval.remote.settings import (
+    FAMILIES,
+    EngineFamily,
+    Place,
+    Server,
+    family_of,
+    grpc_address,
+    host_of,
+    place_on_server,
+)
+
+T = TypeVar("T")
+BUILD_ON_SERVER = "build the index again (visir index build), into a new folder"
+"""The hint of an `EngineError` that a new build mends."""
+_PAUSE = 0.5
+"""Seconds before the first repetition; each further one waits twice as long."""
+
+
+class EngineError(VisirError):
+    """The engine cannot be reached, refuses, or holds something else than the index's folder says."""
+
+
+def no_answer(place: Server, what: str, why: object, check: str) -> EngineError:
+    """The error of a server that is away."""
+    return EngineError(
+        f"{place.url}: no answer, asked {place.retries + 1} times to {what}: {why}",
+        hint=f"is the server running, and is this its address? {check}",
+        code="no-answer-asked-times",
+    )
+
+
+def is_no_answer(fault: Exception) -> bool:
+    """Whether an error is that of a server that is away."""
+    return getattr(fault, "code", "") == "no-answer-asked-times"
+
+
+def repeated(place: Server, request: Callable[[], T], is_away: Callable[[Exception], bool]) -> T:
+    """What a request returns that can be sent twice without harm: sent again where the server was away."""
+    for attempt in range(place.retries):
+        try:
+            return request()
+        except Exception as fault:
+            if not is_away(fault):
+                raise
+        time.sleep(_PAUSE * 2**attempt)
+    return request()
+
+
+# Which servers may be asked, and which of them gets the key.
+
+_named: set[tuple[str, str, int]] = set()
+
+
+def name_address(url: str, grpc: object = 0) -> None:
+    """Record that the user has named this server in this process, and its gRPC port."""
+    family = family_of(url)
+    family.check_address(url)
+    scheme, host, port = _server(url, family)
+    _named.add((scheme, host, port))
+    if grpc and str(grpc).isdecimal():
+        _named.add((scheme, host, int(str(grpc))))
+
+
+def is_named(url: str) -> bool:
+    """Whether the user has named this server."""
+    family = family_of(url)
+    return _server(url, family) in _named | _trusted(family)
+
+
+def check_named(url: str) -> None:
+    """Check that the user has named this server; nothing is sent to other servers."""
+    if not is_named(url):
+        raise EngineError(
+            f"{url}: the vectors lie on this server, which nobody has named here; nothing was sent to it.",
+            hint=f"if you trust it, and whoever made the folder: {naming([url])}",
+            code="vectors-lie-server-nobody",
+        )
+
+
+def naming(urls: Iterable[str]) -> str:
+    """The command of a shell after which visir may ask these servers of one engine, and those that it may ask now."""
+    added = list(urls)
+    variable = family_of(added[0]).addresses
+    return f"export {variable}={shlex.quote(' '.join([*os.environ.get(variable, '').split(), *added]))}"
+
+
+def needed_later(indexes: Iterable[Mapping[str, Any]]) -> list[str]:
+    """What other commands need before they may ask the servers of these indexes: a line for each engine."""
+    # A server that this very command has named (`--set url=…`) is known to this process alone. There is no line where
+    # the environment names it.
+    servers: dict[tuple[str, str, int], str] = {}
+    for settings in indexes:
+        url, grpc = settings.get("url"), settings.get("grpc")
+        # Where it is asked, and where vectors go up.
+        for address in [url, *([grpc_address(Place(url=url, grpc=grpc))] if grpc else [])] if url else []:
+            servers.setdefault(_server(address, family_of(address)), address)
+    lines = []
+    for family in FAMILIES:
+        urls = [url for server, url in servers.items() if family_of(url) is family and server not in _trusted(family)]
+        if urls:
+            key = f"{family.key} as it is now, and " if any(map(secret_for, urls)) else ""
+            lines.append(f"later commands need {key}this: {naming(urls)}")
+    return lines
+
+
+def secret_for(url: str) -> str | None:
+    """Return the secret (an API key, a password) for this server, or None."""
+    family = family_of(url)
+    key, trusted = os.environ.get(family.key), _trusted(family)
+    return key if key and _server(url, family) in (trusted or _named) else None
+
+
+def key_for(url: str) -> str | None:
+    """Return the key for a server whose address says by its scheme whether it is asked with TLS, or None."""
+    family, key = family_of(url), secret_for(url)
+    parts = urlsplit(url)
+    if key is not None and parts.scheme != family.encrypted and not is_loopback(parts.hostname or ""):
+        raise EngineError(
+            f"{url}: the key ({family.key}) would be sent there in clear, without TLS.",
+            hint=f"name the server by {family.encrypted}:// (a certificate of its own: {family.certificate}=FILE), "
+            f"reach it through a tunnel on 127.0.0.1, or unset {family.key}",
+            code="key-sent-clear-without",
+        )
+    return key
+
+
+def why_no_key(url: str) -> str:
+    """Return why a server that requires a secret got none, or did not accept it."""
+    family = family_of(url)
+    if not os.environ.get(family.key):
+        return f"the environment variable {family.key} is not set"
+    if secret_for(url) is None:
+        where = family.addresses
+        return f"{family.key} goes to {os.environ.get(where)} alone: add this address to {where} if it is for it too"
+    return f"the environment variable {family.key} is set, and is not accepted"
+
+
+def trust(url: str) -> ssl.SSLContext | bool:
+    """What the server's certificate is checked against; nothing without TLS (to read all of them takes 25 ms)."""
+    family = family_of(url)
+    file = os.environ.get(family.certificate)
+    encrypted = urlsplit(url).scheme == family.encrypted
+    if not encrypted or not file:
+        return encrypted
+    try:
+        return ssl.create_default_context(cafile=file)
+    except (OSError, ssl.SSLError) as fault:
+        raise ConfigurationError(
+            f"{family.certificate}: {file}: no certificates can be read there: {fault}",
+            hint="name a PEM file",
+            code="no-certificates-read",
+        ) from fault
+
+
+def channel_options(host: str) -> dict[str, int]:
+    """Options of gRPC: a channel of its own, that waits for no other one's failures; to this machine by no proxy."""
+    return {"grpc.use_local_subchannel_pool": 1} | ({"grpc.enable_http_proxy": 0} if is_loopback(host) else {})
+
+
+def _trusted(family: EngineFamily) -> set[tuple[str, str, int]]:
+    servers = set()
+    for url in os.environ.get(family.addresses, "").split():
+        try:
+            family.check_address(url)
+        except ConfigurationError as fault:
+            raise ConfigurationError(
+                f"{family.addresses}: {fault.message}", hint=fault.hint, code=fault.code
+            ) from fault
+        servers.add(_server(url, family))
+    return servers
+
+
+def _server(url: str, family: EngineFamily) -> tuple[str, str, int]:
+    """Which server an address leads to: how it is asked, its host and its port."""
+    parts = urlsplit(url)
+    scheme = parts.scheme if family.encrypted else family.name
+    return scheme, host_of(url), parts.port or family.port
+
+
+# Documents in, near documents out.
 
 SparseVector: TypeAlias = tuple[NDArray[np.int32], NDArray[np.float32]]
 """Terms, ascending, and their weights."""
 Vector: TypeAlias = NDArray[np.float32] | SparseVector
 """A dense vector (d,), several of them (n, d), or a sparse one."""
-ID = "id"
-"""The name of a document's id in the payload of a point of Qdrant."""
 
 
 @dataclass(frozen=True)
@@ -39,22 +228,9 @@ def key_of(id: str) -> UUID:
     return uuid5(NAMESPACE_URL, f"visir:{id}")
 
 
-def id_of(hit: Any) -> str | None:
-    """The document's id, from the payload of a point of Qdrant; None for a point that visir did not put there."""
-    return own_id(str(hit.id), (hit.payload or {}).get(ID))
-
-
 def own_id(key: str, id: object) -> str | None:
     """The id, if the engine has the document under the key that belongs to it; else None (it is another program's)."""
     return id if isinstance(id, str) and key.replace("-", "") == key_of(id).hex else None
-
-
-BUILD_ON_SERVER = "build the index again (visir index build), into a new folder"
-"""The hint of an `EngineError` that a new build mends."""
-
-
-class EngineError(VisirError):
-    """The engine cannot be reached, refuses, or holds something else than the index's folder says."""
 
 
 @dataclass(frozen=True)
@@ -73,9 +249,7 @@ class Space:
 class EngineHit:
     """A document that was found, and the vector that it was found by (None where none was asked for)."""
 
-    # Its id is None if another program has put it there.
-
-    id: str | None
+    id: str | None  # None if another program has put it there
     score: float
     vector: Vector | None = None
 
@@ -99,10 +273,45 @@ def alike(questions: Sequence[Nearest]) -> list[tuple[Nearest, list[int]]]:
     return [(questions[places[0]], places) for places in groups.values()]
 
 
+@dataclass(frozen=True)
+class Mark:
+    """What a collection says of itself, so that a folder never works with one that is not its own."""
+
+    index: str = ""  # the number of the index, drawn once
+    generation: int = 0  # how many changes it has seen
+    complete: bool = False  # whether its build came to an end
+    change: str = ""  # the number of the last change, drawn for it; "" for the build
+    documents: int = 0  # how many documents there are
+
+
 class Engine(ABC):
-    """One collection of an engine."""
+    """One collection behind an address."""
+
+    # A change of many documents becomes visible in one step: `begin`, then `put` or `drop`, then `mark`; or `undo`.
+    # Documents carry the generation that added them: who searches sees those up to the generation `seen`.
 
     uploads = 1
+    seen = 0
+    index = ""
+    before = 0
+
+    def __init__(self, collection: str, place: Any) -> None:
+        """Nothing is asked yet; `EngineError` for a server that nobody has named."""
+        self.collection, self.place = collection, place
+
+    @classmethod
+    @abstractmethod
+    def check_vectors(cls, vectors: Any, settings: Any, *, alone: bool = True) -> None:
+        """Raise `EmbeddingError` for vectors that this engine cannot hold; `alone`: in a collection of one space."""
+
+    @classmethod
+    @abstractmethod
+    def create(cls, collection: str, spaces: Sequence[Space], settings: Any, index: str) -> Self:
+        """A new collection, not complete until it is marked; `EngineError` when there is one of this name."""
+
+    @abstractmethod
+    def exists(self) -> bool:
+        """Whether there is a collection of this name."""
 
     @abstractmethod
     def put(self, points: Sequence[Point]) -> None:
@@ -120,8 +329,8 @@ class Engine(ABC):
     def ask(
         self, questions: Sequence[Nearest], *, vectors: bool, allowed: Sequence[str] | None = None
     ) -> list[list[EngineHit]]:
-        """The nearest documents by inner product for each of several searches, in one request; with their `vectors`, or
-        without; among all documents, or among those `allowed`."""
+        """The nearest documents by inner product for each of several searches, in one request for those that are alike;
+        with their `vectors`, or without; among all documents, or among those `allowed`."""
 
     @abstractmethod
     def fuse(
@@ -135,47 +344,20 @@ class Engine(ABC):
         """The vectors of these documents in this space (None: it has none there); unknown ones are left out."""
 
     @abstractmethod
-    def about(self) -> dict[str, Any]:
-        """What the engine says of the collection: points, segments, indexed vectors."""
+    def ids(self) -> pa.StringArray:
+        """The ids of all documents that are seen, sorted."""
 
     @abstractmethod
-    def close(self) -> None:
-        """Let go of it."""
-
-
-@dataclass(frozen=True)
-class Mark:
-    """What a collection says of itself, so that a folder never works with one that is not its own."""
-
-    index: str = ""  # the number of the index, drawn once
-    generation: int = 0  # how many changes it has seen
-    complete: bool = False  # whether its build came to an end
-    change: str = ""  # the number of the last change, drawn for it; "" for the build
-    documents: int = 0  # how many documents there are
-
-
-class RemoteEngine(Engine):
-    """One collection behind an address."""
-
-    # A change of many documents becomes visible in one step: `begin`, then `put` or `drop`, then `mark`; or `undo`.
-    # Documents carry the generation that added them: who searches sees those up to the generation `seen`.
-
-    seen = 0
-    index = ""
-    before = 0
-
-    @classmethod
-    @abstractmethod
-    def create(cls, collection: str, spaces: Sequence[Space], settings: Any, index: str) -> Self:
-        """A new collection, not complete until it is marked."""
+    def held(self, ids: pa.StringArray) -> pa.StringArray:
+        """Those of these ids that are there as of the last change."""
 
     @abstractmethod
-    def __init__(self, collection: str, place: Any) -> None:
-        """Open a connection; nothing is asked yet."""
+    def count(self, generation: int) -> int:
+        """How many documents this generation has, counted by the server."""
 
     @abstractmethod
-    def exists(self) -> bool:
-        """Whether there is a collection of this name."""
+    def is_empty(self) -> bool:
+        """Whether none of the documents that are seen is there any more."""
 
     @abstractmethod
     def read_mark(self) -> Mark:
@@ -195,33 +377,25 @@ class RemoteEngine(Engine):
         """Take back the change that is under way."""
 
     @abstractmethod
-    def ids(self) -> pa.StringArray:
-        """The ids of all documents that are seen, sorted."""
+    def about(self) -> dict[str, Any]:
+        """What the engine says of the collection."""
 
     @abstractmethod
-    def held(self, ids: pa.StringArray) -> pa.StringArray:
-        """Those of these ids that are there as of the last change."""
-
-    @abstractmethod
-    def count(self, generation: int) -> int:
-        """How many documents this generation has, counted by the server."""
-
-    @abstractmethod
-    def is_empty(self) -> bool:
-        """Whether none of the documents that are seen is there any more."""
+    def close(self) -> None:
+        """Let go of it."""
 
     @abstractmethod
     def destroy(self) -> None:
         """Delete the collection: only one whose mark names this index is given to it."""
 
-    def where(self) -> str:
-        """What the collection is called, and at which address, for messages."""
-        return place_on_server({**vars(self.place), "collection": self.collection})
-
     @classmethod
     @abstractmethod
     def removal(cls, url: str, collection: str, settings: Mapping[str, Any]) -> str:
         """The command by which a person deletes a collection."""
+
+    def where(self) -> str:
+        """What the collection is called, and at which address, for messages."""
+        return place_on_server({**vars(self.place), "collection": self.collection})
 
     def check(self, index: str, generation: int, change: str = "") -> Mark:
         """The mark of the collection, which must be that of this index, and know of the changes that its folder
@@ -293,6 +467,12 @@ class RemoteEngine(Engine):
             code="not-one-index-folder",
         )
 
+    def gone(self) -> EngineError:
+        """The error of a collection that is not there."""
+        return EngineError(
+            f"{self.where()} does not exist.", hint=f"was it deleted? {BUILD_ON_SERVER}", code="not-exist"
+        )
+
     def check_no_collection(self) -> None:
         """Check that there is no collection of this name."""
         if not self.exists():
@@ -317,23 +497,24 @@ class RemoteEngine(Engine):
             code="exists-already",
         )
 
-    collection: str
-    place: Any
-
 
 # Servers without transactions: documents change one request after another, and yet a change counts as a whole.
 
 _DRAWN = 2**24
 """Numbers of one generation; 2²⁹ generations are below 2⁵³, up to which JSON and Qdrant's filters are exact."""
 _LAST = 2**53
+PAGE = 4096
+"""Documents in one answer, where many are listed."""
 
 
-class StepwiseEngine(RemoteEngine):
+class StepwiseEngine(Engine):
     """A collection whose documents have the two numbers above. What its server has to do for a change is below."""
 
     # The documents of a change are counted before it is marked, and after. So a write that was lost is noticed, and one
     # of a killed change that arrives late. Two copies of the folder that are changed at the same time notice it.
 
+    added, deleted = "added", "deleted"
+    """What a document's two numbers are called there."""
     _before = Mark()
     """The mark that the change under way began with, or the last one that was written."""
     _change = ""
@@ -348,12 +529,27 @@ class StepwiseEngine(RemoteEngine):
         """Remove the documents that were marked as deleted by changes up to this number."""
 
     @abstractmethod
-    def count_changed(self, first: int, last: int) -> tuple[int, int]:
-        """How many documents the changes of these numbers have added, and how many they have marked as deleted."""
+    def count_between(self, name: str, first: int, last: int) -> int:
+        """How many documents have one of these numbers under this name."""
+
+    @abstractmethod
+    def keys(self, generation: int, ids: Sequence[str]) -> Iterable[str]:
+        """The keys (`key_of`) of those of these documents that a generation has."""
 
     @abstractmethod
     def write_mark(self, mark: Mark) -> None:
         """Write the mark, in one step."""
+
+    def count_changed(self, first: int, last: int) -> tuple[int, int]:
+        """How many documents the changes of these numbers have added, and how many they have marked as deleted."""
+        return self.count_between(self.added, first, last), self.count_between(self.deleted, first, last)
+
+    def held(self, ids: pa.StringArray) -> pa.StringArray:
+        generation, there = self.read_mark().generation, set[str]()
+        for start in range(0, len(ids), PAGE):
+            some = self.keys(generation, ids[start : start + PAGE].to_pylist())
+            there.update(key.replace("-", "") for key in some)
+        return ids.filter(pa.array([key_of(id).hex in there for id in ids.to_pylist()], pa.bool_()))
 
     @property
     def number(self) -> int:
@@ -449,15 +645,3 @@ def first_number(generation: int) -> int:
 def last_number(generation: int) -> int:
     """The highest number of a generation's changes."""
     return first_number(generation + 1) - 1
-
-
-def hits_of(answer: Iterable[Any], space: str | None = None) -> list[EngineHit]:
-    """The hits of one answer."""
-    return [EngineHit(id_of(hit), hit.score, None if space is None else vector_of(hit.vector[space])) for hit in answer]
-
-
-def vector_of(vector: Any) -> Vector:
-    """A vector, dense (or several) or sparse."""
-    if isinstance(vector, list):
-        return np.array(vector, np.float32)
-    return np.array(vector.indices, np.int32), np.array(vector.values, np.float32)

@@ -14,9 +14,8 @@ import os
 import re
 import shlex
 import threading
-import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Self, TypeVar
 from urllib.parse import unquote, urlsplit
@@ -24,11 +23,10 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 import pyarrow as pa
 
-from visir.errors import require
-from visir.remote import is_loopback
-from visir.retrieval.remote.addresses import check_named, key_for, trust, why_no_key
+from visir.errors import EmbeddingError, require
+from visir.records import Embeddings
 from visir.retrieval.remote.engine import (
-    BUILD_ON_SERVER,
+    PAGE,
     EngineError,
     EngineHit,
     Mark,
@@ -38,26 +36,43 @@ from visir.retrieval.remote.engine import (
     StepwiseEngine,
     Vector,
     alike,
+    channel_options,
+    check_named,
+    key_for,
     key_of,
     last_number,
+    no_answer,
     own_id,
+    repeated,
+    trust,
+    why_no_key,
 )
-from visir.retrieval.remote.settings import MILVUS, MilvusPlace
+from visir.retrieval.remote.settings import MILVUS
 
 # The connection to a Milvus server that the user has named, and what goes wrong with it.
 
-# A call on a gRPC channel that was closed meanwhile is an error, and no crash of the process.
+
+def mend_channels() -> None:
+    """Mend the channels of pymilvus, once for the process."""
+    # pymilvus takes the brackets of IPv6 addresses away, and then hands gRPC "::1:19530". And a call on a channel that
+    # was closed meanwhile is to be an error, and no crash of the process.
+    from pymilvus.client.grpc_handler import GrpcHandler
+
+    make = GrpcHandler._create_grpc_channel
+    if getattr(make, "mended", False):
+        return
+
+    def made(self: Any, address: str | None = None) -> Any:
+        return guarded(make(self, in_brackets(address or self._address)))
+
+    made.mended = True  # type: ignore[attr-defined]
+    GrpcHandler._create_grpc_channel = made
 
 
-def guard_channels(handler: Any) -> None:
-    """Guard the channel of pymilvus's handler, and those that it makes later."""
-    make = handler._create_grpc_channel
-
-    def made(*given: Any, **named: Any) -> Any:
-        return guarded(make(*given, **named))
-
-    handler._create_grpc_channel = made
-    guarded(handler._channel)
+def in_brackets(address: str) -> str:
+    """The address as gRPC reads it."""
+    host, _, port = address.rpartition(":")
+    return f"[{host}]:{port}" if ":" in host and "[" not in host and "/" not in address else address
 
 
 def guarded(channel: Any) -> Any:
@@ -82,33 +97,7 @@ def guarded(channel: Any) -> Any:
     return channel
 
 
-# IPv6 addresses for pymilvus, which takes their brackets away and then hands gRPC "::1:19530".
-
-
-def take_ipv6() -> None:
-    """Make pymilvus's channels lead to IPv6 addresses too; once for the process. Other addresses stay as they are."""
-    from pymilvus.client.grpc_handler import GrpcHandler
-
-    make = GrpcHandler._create_grpc_channel
-    if getattr(make, "takes_ipv6", False):
-        return
-
-    def made(self: Any, address: str | None = None) -> Any:
-        return make(self, in_brackets(address or self._address))
-
-    made.takes_ipv6 = True  # type: ignore[attr-defined]
-    GrpcHandler._create_grpc_channel = made
-
-
-def in_brackets(address: str) -> str:
-    """The address as gRPC reads it."""
-    host, _, port = address.rpartition(":")
-    return f"[{host}]:{port}" if ":" in host and "[" not in host and "/" not in address else address
-
-
 T = TypeVar("T")
-_PAUSE = 0.5
-"""Seconds before the first repetition; each further one waits twice as long."""
 _NO_CONNECTION, _NO_COLLECTION, _NOT_LOADED = 2, 100, 101
 """Codes of pymilvus ("connect failed") and of the server; it has to load a collection before that is searched."""
 _RECENT = (2, 4)
@@ -116,113 +105,6 @@ _RECENT = (2, 4)
 _NO_CLIENT = "should create connection first"
 _CLOSED = "Cannot invoke RPC"
 """What gRPC says where pymilvus, or another thread of ours, has closed the channel of a server that was away."""
-
-
-class MilvusConnection:
-    """One gRPC channel to a server, made when it is first needed; several threads may use it at once."""
-
-    # pymilvus itself asks again where the server says that it is too busy (rate limits), up to the setting `timeout`.
-
-    def __init__(self, place: MilvusPlace) -> None:
-        require("pymilvus", extra="milvus", purpose="an index in Milvus")
-        check_named(place.url)
-        self.place = place
-        self._client: Any = None
-        self._closing: Any = None
-        self._lock = threading.Lock()
-
-    def send(self, what: str, method: str, *given: Any, timeout: int | None = None, **named: Any) -> Any:
-        """What a method of pymilvus's client returns, asked again where the server was away."""
-        from grpc import RpcError
-
-        pymilvus = package()
-        for attempt in range(self.place.retries + 1):
-            try:
-                return getattr(self._connected(), method)(*given, timeout=timeout or self.place.timeout, **named)
-            except (pymilvus.MilvusException, RpcError) as fault:
-                last: Exception = fault
-                if not _is_away(fault):
-                    break
-                self.close()  # gRPC waits longer and longer before it connects again: begin anew
-            if attempt < self.place.retries:
-                time.sleep(_PAUSE * 2**attempt)
-        raise self._explained(what, last) from last
-
-    def is_old(self) -> bool:
-        """Whether the server is older than 2.4: it stores no sparse vectors, and has other indexes of numbers."""
-        numbers = re.search(r"(\d+)\.(\d+)", str(self.send("look at the server", "get_server_version")))
-        return numbers is not None and tuple(map(int, numbers.groups())) < _RECENT
-
-    def check_sparse(self) -> None:
-        """Check, before anything is made, that the server stores sparse vectors."""
-        if self.is_old():
-            version = self.send("look at the server", "get_server_version")
-            raise EngineError(
-                f"{self.place.url}: Milvus {version} stores no sparse vectors; Milvus 2.4 and later do.",
-                hint="a newer server, or dense vectors alone (kind milvus)",
-            )
-
-    def explain(self, what: str, request: Callable[[], T]) -> T:
-        """What a request returns that pymilvus sends by itself, such as the next page of a list; sent once."""
-        from grpc import RpcError
-
-        try:
-            return request()
-        except (package().MilvusException, RpcError) as fault:
-            raise self._explained(what, fault) from fault
-
-    def close(self) -> None:
-        """Close the channel; the next request makes another."""
-        with self._lock:
-            closing, self._closing, self._client = self._closing, None, None
-        if closing is not None and (finalizer := closing.detach()):
-            _, _, (close,), _ = finalizer
-            close()
-
-    def _connected(self) -> Any:
-        with self._lock:
-            if self._client is None:
-                self._client = package().MilvusClient(**self._arguments())
-                guard_channels(self._client._handler)
-                # pymilvus keeps every channel: one of an index that is let go of is closed as it goes.
-                self._closing = weakref.finalize(self, _close_aside, self._client.close)
-            return self._client
-
-    def _arguments(self) -> dict[str, Any]:
-        url = self.place.url
-        parts, encrypted = urlsplit(url), trust(url)
-        options = {"grpc.use_local_subchannel_pool": 1}  # a channel of its own, that waits for no other one's failures
-        if is_loopback(parts.hostname or ""):
-            options["grpc.enable_http_proxy"] = 0  # no proxy on the way to this very machine
-        arguments = {
-            "uri": f"{'https' if encrypted else 'http'}://{_host(url)}:{parts.port or MILVUS.port}",
-            "db_name": unquote(parts.path.strip("/")),
-            "token": key_for(url) or "",
-            "timeout": self.place.timeout,
-            "dedicated": True,
-            "grpc_options": options,
-        }
-        certificate = os.environ.get(MILVUS.certificate)
-        return arguments | ({"server_pem_path": certificate} if encrypted and certificate else {})
-
-    def _explained(self, what: str, fault: Exception) -> EngineError:
-        """The error that says what was asked, and what to do next."""
-        url, text, status = self.place.url, _text(fault), _status(fault)
-        if _is_away(fault):
-            return EngineError(
-                f"{url}: no answer, asked {self.place.retries + 1} times to {what}: {text}",
-                hint="is the server running, and is this its address? A full Milvus answers "
-                f"curl http://{_host(url)}:9091/healthz (milvus-lite has no such page); for a slow one, a longer wait: "
-                f"timeout={2 * self.place.timeout}",
-                code="no-answer-asked-times",
-            )
-        if status == "UNAUTHENTICATED":
-            return EngineError(f"{url}: may not {what}: {text}", hint=why_no_key(url))
-        if status == "PERMISSION_DENIED":
-            return EngineError(
-                f"{url}: may not {what}: {text}", hint=f"whose token is in {MILVUS.key}? grant this right to its role"
-            )
-        return EngineError(f"{url}: cannot {what}: {text}", hint="the server's own log says more")
 
 
 def _close_aside(close: Callable[[], None]) -> None:
@@ -255,7 +137,7 @@ def package() -> Any:
             del os.environ["PYTHON_DOTENV_DISABLED"]
         else:
             os.environ["PYTHON_DOTENV_DISABLED"] = before
-    take_ipv6()
+    mend_channels()
     for name in ("pymilvus", "pymilvus.milvus_client"):  # what it logs is in the error
         logging.getLogger(name).setLevel(logging.CRITICAL)
     return pymilvus
@@ -291,8 +173,6 @@ _NEVER = 2**62
 """What stands for the change that deleted a row that is there."""
 _THOROUGH = 32_768
 """Candidates of a search that is to find everything: the most that every version takes."""
-_ROWS = 4096
-"""Rows read in one request."""
 _REWRITTEN = 256
 """Rows that are read with all their vectors and written again, in one request."""
 _EMPTY = 2**31
@@ -300,27 +180,39 @@ _EMPTY = 2**31
 
 
 class MilvusEngine(StepwiseEngine):
-    """A collection on a server. Milvus changes no part of a row: to be marked as deleted, a row is written again."""
+    """A collection on a server, by a gRPC channel that is made when it is first needed; several threads may use it."""
+
+    # Milvus changes no part of a row: to be marked as deleted, a row is written again. pymilvus itself asks again where
+    # the server says that it is too busy (rate limits), up to the setting `timeout`.
 
     uploads = 4
 
     def __init__(self, collection: str, place: Any) -> None:
-        self.collection, self.place = collection, place
-        self._connection = MilvusConnection(place)
+        super().__init__(collection, place)
+        require("pymilvus", extra="milvus", purpose="an index in Milvus")
+        check_named(place.url)
+        self._client: Any = None
+        self._closing: Any = None
+        self._lock = threading.Lock()
         self._is_new = False
+
+    @classmethod
+    def check_vectors(cls, vectors: Any, settings: Any, *, alone: bool = True) -> None:
+        if isinstance(vectors, Embeddings) and not 2 <= vectors.dimension <= 32_768:
+            raise EmbeddingError(f"Milvus stores vectors of 2 to 32,768 values; these have {vectors.dimension:,}.")
 
     @classmethod
     def create(cls, collection: str, spaces: Sequence[Space], settings: Any, index: str) -> Self:
         engine = cls(collection, settings)
         engine.check_no_collection()
         if any(space.form == "sparse" for space in spaces):
-            engine._connection.check_sparse()
+            engine._check_sparse()
         client, types = package().MilvusClient, package().DataType
         schema = client.create_schema(auto_id=False, enable_dynamic_field=False)
         schema.add_field(_KEY, types.VARCHAR, max_length=32, is_primary=True)
         schema.add_field(_ID, types.VARCHAR, max_length=65_535)
         graphs = client.prepare_index_params()
-        by_number = "STL_SORT" if engine._connection.is_old() else "INVERTED"
+        by_number = "STL_SORT" if engine._is_old() else "INVERTED"
         for name in (_ADDED, _DELETED):
             schema.add_field(name, types.INT64)
             graphs.add_index(name, index_type=by_number)
@@ -383,25 +275,20 @@ class MilvusEngine(StepwiseEngine):
     def remove_deleted(self, last: int) -> None:
         self._loaded("delete", filter=f"{_DELETED} <= {last}")
 
-    def count_changed(self, first: int, last: int) -> tuple[int, int]:
-        added, deleted = (self._count(_between(name, first, last)) for name in (_ADDED, _DELETED))
-        return added, deleted
+    def count_between(self, name: str, first: int, last: int) -> int:
+        return self._count(_between(name, first, last))
 
     def ids(self) -> pa.StringArray:
         every = {"filter": _seen(self.seen), "output_fields": [_ID]}
         # Few pages: milvus-lite goes through all rows for each.
         pages = self._loaded("query_iterator", batch_size=MILVUS.most_answers, **every)
         ids: list[str] = []
-        while rows := self._connection.explain("read the ids", pages.next):
+        while rows := self._explain("read the ids", pages.next):
             ids += [id for row in rows if (id := own_id(row[_KEY], row[_ID])) is not None]
         return pa.array(sorted(ids, key=str.encode), pa.string())
 
-    def held(self, ids: pa.StringArray) -> pa.StringArray:
-        generation, there = self.read_mark().generation, set[str]()
-        for start in range(0, len(ids), _ROWS):
-            some = _seen(generation, ids[start : start + _ROWS].to_pylist())
-            there.update(row[_KEY] for row in self._loaded("query", some, output_fields=[_KEY]))
-        return ids.filter(pa.array([_key(id) in there for id in ids.to_pylist()], pa.bool_()))
+    def keys(self, generation: int, ids: Sequence[str]) -> Iterator[str]:
+        return (row[_KEY] for row in self._loaded("query", _seen(generation, ids), output_fields=[_KEY]))
 
     def count(self, generation: int) -> int:
         return self._count(_seen(generation))
@@ -476,18 +363,15 @@ class MilvusEngine(StepwiseEngine):
 
     def get(self, ids: Sequence[str], space: str) -> Mapping[str, Vector | None]:
         vectors: dict[str, Vector | None] = {}
-        for start in range(0, len(ids), _ROWS):
-            some = _seen(self.seen, ids[start : start + _ROWS])
+        for start in range(0, len(ids), PAGE):
+            some = _seen(self.seen, ids[start : start + PAGE])
             for row in self._loaded("query", some, output_fields=[_ID, space]):
                 vectors[row[_ID]] = _taken(row[space])
         return vectors
 
     def about(self) -> dict[str, Any]:
-        version = self._connection.send("look at the server", "get_server_version")
+        version = self._call("look at the server", "get_server_version")
         return {"rows": self._count(""), "server": f"Milvus {version}"}
-
-    def close(self) -> None:
-        self._connection.close()
 
     def destroy(self) -> None:
         self._sent("drop the collection", "drop_collection")
@@ -522,12 +406,10 @@ class MilvusEngine(StepwiseEngine):
     def _sent(self, what: str, method: str, *given: Any, timeout: int | None = None, **named: Any) -> Any:
         """Send a request about this collection."""
         try:
-            return self._connection.send(what, method, self.collection, *given, timeout=timeout, **named)
+            return self._call(what, method, self.collection, *given, timeout=timeout, **named)
         except EngineError as fault:
             if getattr(fault.__cause__, "code", None) == _NO_COLLECTION:
-                raise EngineError(
-                    f"{self.where()} does not exist.", hint=f"was it deleted? {BUILD_ON_SERVER}", code="not-exist"
-                ) from fault.__cause__
+                raise self.gone() from fault.__cause__
             raise
 
     def _loaded(self, method: str, *given: Any, **named: Any) -> Any:
@@ -539,6 +421,91 @@ class MilvusEngine(StepwiseEngine):
                 raise
         self._sent("load the collection", "load_collection", timeout=10 * self.place.timeout)
         return self._sent("search", method, *given, **named)
+
+    def _call(self, what: str, method: str, *given: Any, timeout: int | None = None, **named: Any) -> Any:
+        """What a method of pymilvus's client returns, asked again where the server was away."""
+
+        def once() -> Any:
+            try:
+                return getattr(self._connected(), method)(*given, timeout=timeout or self.place.timeout, **named)
+            except Exception as fault:
+                if _is_away(fault):
+                    self.close()  # gRPC waits longer and longer before it connects again: begin anew
+                raise
+
+        return self._explain(what, lambda: repeated(self.place, once, _is_away))
+
+    def _is_old(self) -> bool:
+        """Whether the server is older than 2.4: it stores no sparse vectors, and has other indexes of numbers."""
+        numbers = re.search(r"(\d+)\.(\d+)", str(self._call("look at the server", "get_server_version")))
+        return numbers is not None and tuple(map(int, numbers.groups())) < _RECENT
+
+    def _check_sparse(self) -> None:
+        """Check, before anything is made, that the server stores sparse vectors."""
+        if self._is_old():
+            version = self._call("look at the server", "get_server_version")
+            raise EngineError(
+                f"{self.place.url}: Milvus {version} stores no sparse vectors; Milvus 2.4 and later do.",
+                hint="a newer server, or dense vectors alone (kind milvus)",
+            )
+
+    def _explain(self, what: str, request: Callable[[], T]) -> T:
+        """What a request returns that pymilvus sends by itself, such as the next page of a list."""
+        from grpc import RpcError
+
+        try:
+            return request()
+        except (package().MilvusException, RpcError) as fault:
+            raise self._explained(what, fault) from fault
+
+    def close(self) -> None:
+        """Close the channel; the next request makes another."""
+        with self._lock:
+            closing, self._closing, self._client = self._closing, None, None
+        if closing is not None and (finalizer := closing.detach()):
+            _, _, (close,), _ = finalizer
+            close()
+
+    def _connected(self) -> Any:
+        with self._lock:
+            if self._client is None:
+                self._client = package().MilvusClient(**self._arguments())
+                # pymilvus keeps every channel: one of an index that is let go of is closed as it goes.
+                self._closing = weakref.finalize(self, _close_aside, self._client.close)
+            return self._client
+
+    def _arguments(self) -> dict[str, Any]:
+        url = self.place.url
+        parts, encrypted = urlsplit(url), trust(url)
+        arguments = {
+            "uri": f"{'https' if encrypted else 'http'}://{_host(url)}:{parts.port or MILVUS.port}",
+            "db_name": unquote(parts.path.strip("/")),
+            "token": key_for(url) or "",
+            "timeout": self.place.timeout,
+            "dedicated": True,
+            "grpc_options": channel_options(parts.hostname or ""),
+        }
+        certificate = os.environ.get(MILVUS.certificate)
+        return arguments | ({"server_pem_path": certificate} if encrypted and certificate else {})
+
+    def _explained(self, what: str, fault: Exception) -> EngineError:
+        """The error that says what was asked, and what to do next."""
+        url, text, status = self.place.url, _text(fault), _status(fault)
+        if _is_away(fault):
+            return no_answer(
+                self.place,
+                what,
+                text,
+                f"A full Milvus answers curl http://{_host(url)}:9091/healthz (milvus-lite has no such page); for a "
+                f"slow one, a longer wait: timeout={2 * self.place.timeout}",
+            )
+        if status == "UNAUTHENTICATED":
+            return EngineError(f"{url}: may not {what}: {text}", hint=why_no_key(url))
+        if status == "PERMISSION_DENIED":
+            return EngineError(
+                f"{url}: may not {what}: {text}", hint=f"whose token is in {MILVUS.key}? grant this right to its role"
+            )
+        return EngineError(f"{url}: cannot {what}: {text}", hint="the server's own log says more")
 
 
 def _key(id: str) -> str:

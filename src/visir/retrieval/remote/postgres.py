@@ -13,7 +13,6 @@ import re
 import shlex
 import struct
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -23,237 +22,49 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 import pyarrow as pa
 
-from visir.errors import require
+from visir.errors import EmbeddingError, require
+from visir.records import Embeddings
 from visir.remote import is_loopback
-from visir.retrieval.remote.addresses import check_named, secret_for, why_no_key
 from visir.retrieval.remote.engine import (
     BUILD_ON_SERVER,
+    Engine,
     EngineError,
     EngineHit,
     Mark,
     Nearest,
     Point,
-    RemoteEngine,
     Space,
     Vector,
     alike,
+    check_named,
+    is_no_answer,
+    no_answer,
+    repeated,
+    secret_for,
+    why_no_key,
 )
 from visir.retrieval.remote.settings import PGVECTOR, DatabasePlace, host_of
 
-# Connections to a PostgreSQL server that the user has named, and what goes wrong with them.
+# Vectors as pgvector's types vector, halfvec and sparsevec are in binary. (The package pgvector converts them one by
+# one to types of its own; psycopg does the rest: rows of a COPY, parameters, results.)
 
-T = TypeVar("T")
-_PAUSE = 0.5
-"""Seconds before the first repetition; each further one waits twice as long."""
-_NO_DATABASE = re.compile(r'database ".*" does not exist')
-LEAST = (0, 8)
-"""The least version of pgvector: graphs are searched on until enough is found (`hnsw.iterative_scan`)."""
-
-
-class Binary(bytes):
-    """A parameter that is sent as it is; the statement says of what type it is."""
-
-
-class PostgresClient:
-    """A few connections to one database, each used by one thread at a time."""
-
-    # A password is never sent in clear over a network: without a verified certificate the server has to prove that it
-    # knows the password too (SCRAM), or to ask for none.
-
-    def __init__(self, place: DatabasePlace) -> None:
-        require("psycopg", extra="pgvector", purpose="an index in PostgreSQL")
-        check_named(place.url)
-        self.place = place
-        self._idle: list[Any] = []
-        self._process = os.getpid()
-        self._lock = threading.Lock()
-
-    @contextmanager
-    def connection(self, what: str) -> Iterator[Any]:
-        """A connection for as long as the block lasts."""
-        import psycopg
-
-        connection = self.take(what)
-        try:
-            yield connection
-        except psycopg.Error as fault:
-            connection.close()
-            raise self.explained(what, fault) from fault
-        except BaseException:
-            connection.close()
-            raise
-        self.give(connection)
-
-    def read(self, what: str, request: Callable[[Any], T]) -> T:
-        """Send a request that changes nothing, again where the server was away."""
-        for attempt in range(self.place.retries + 1):
-            try:
-                with self.connection(what) as connection:
-                    return request(connection)
-            except _Away as fault:
-                last = fault
-                self.close()  # connections of before are broken too
-            if attempt < self.place.retries:
-                time.sleep(_PAUSE * 2**attempt)
-        raise EngineError(last.message, hint=last.hint) from last.__cause__
-
-    def close(self) -> None:
-        """Close the connections that nobody uses."""
-        with self._lock:
-            idle, self._idle = self._idle, []
-        for connection in idle:
-            if self._process == os.getpid():
-                connection.close()
-
-    def take(self, what: str) -> Any:
-        """A connection that nobody uses, or a new one; `EngineError` when the server cannot be reached, or refuses."""
-        with self._lock:
-            if self._process != os.getpid():  # connections are not shared with a process that forked off
-                self._idle, self._process = [], os.getpid()
-            while self._idle:
-                connection = self._idle.pop()
-                if not connection.closed:
-                    return connection
-        return self._connect(what)
-
-    def give(self, connection: Any) -> None:
-        """Hand a connection back for others."""
-        with self._lock:
-            self._idle.append(connection)
-
-    def tune(self, connection: Any, *settings: tuple[str, str]) -> None:
-        """Make settings of the server hold for this connection; those that hold already are not sent."""
-        now: dict[str, str] = getattr(connection, "tuned", {})
-        other = [(name, value) for name, value in settings if now.get(name) != value]
-        if other:
-            calls = ", ".join("set_config(%s, %s, false)" for _ in other)
-            connection.execute(f"SELECT {calls}", [part for pair in other for part in pair])
-            connection.tuned = {**now, **dict(other)}
-
-    def _connect(self, what: str) -> Any:
-        import psycopg
-        from psycopg.adapt import Dumper
-        from psycopg.pq import Format
-
-        class BinaryDumper(Dumper):
-            format = Format.BINARY
-            oid = 0
-
-            def dump(self, obj: Any) -> bytes:
-                return bytes(obj)
-
-        try:
-            connection = psycopg.connect(autocommit=True, **self._arguments())
-        except psycopg.Error as fault:
-            raise self.explained(what, fault) from fault
-        connection.adapters.register_dumper(Binary, BinaryDumper)
-        return connection
-
-    def _arguments(self) -> dict[str, Any]:
-        parts, host, secret = urlsplit(self.place.url), host_of(self.place.url), secret_for(self.place.url)
-        certificate = os.environ.get(PGVECTOR.certificate)
-        arguments: dict[str, Any] = {
-            "host": host,
-            "port": parts.port or PGVECTOR.port,
-            "dbname": unquote(parts.path.strip("/")) or "postgres",
-            "user": unquote(parts.username or "") or None,
-            "password": secret,
-            "connect_timeout": max(2, self.place.timeout),  # less than 2 is not taken
-            "application_name": "visir",
-            "client_encoding": "utf8",
-            "gssencmode": "disable",
-            "options": f"-c statement_timeout={self.place.timeout}s -c plan_cache_mode=force_custom_plan",
-        }
-        if certificate and not host.startswith("/"):  # there is no TLS on a Unix socket
-            arguments |= {"sslmode": "verify-full", "sslrootcert": certificate}
-        elif not is_loopback(host):
-            arguments["require_auth"] = "scram-sha-256,none"
-        return {name: value for name, value in arguments.items() if value is not None}
-
-    def explained(self, what: str, fault: Exception) -> EngineError:
-        """The error that says what was asked, and what to do next."""
-        import psycopg
-
-        url, text = self.place.url, str(fault).strip()
-        parts = urlsplit(url)
-        state = getattr(fault, "sqlstate", None)
-        if state in ("28P01", "28000") or any(
-            words in text for words in ("password authentication failed", "no password supplied", "requirement failed")
-        ):
-            hint = why_no_key(url)
-            if "requirement failed" in text:
-                hint = f"the server asks for the password in another way than SCRAM: {PGVECTOR.certificate}=FILE (TLS)"
-            return EngineError(f"{url}: may not {what}: {text}", hint=hint)
-        if state == "57014":
-            return EngineError(
-                f"{url}: no answer after {self.place.timeout} s, asked to {what}.",
-                hint=f"a longer wait: timeout={2 * self.place.timeout}",
-            )
-        if state == "42501":
-            hint = "the user needs the right to make a schema in this database: GRANT CREATE ON DATABASE … TO …"
-            if "create extension" in text:
-                hint = "a superuser makes it once in this database, as in psql: CREATE EXTENSION vector"
-            return EngineError(f"{url}: may not {what}: {text}", hint=hint)
-        if state == "42P01":
-            return EngineError(
-                f"{url}: cannot {what}: the table does not exist: {text}",
-                hint=f"was it deleted? {BUILD_ON_SERVER}",
-            )
-        if state == "3D000" or _NO_DATABASE.search(text):  # while connecting, errors have no state
-            return EngineError(
-                f"{url}: there is no such database: {text}",
-                hint=f"is the name in the address right? this makes it: {_createdb(url)}",
-            )
-        if "server does not support SSL" in text:
-            return EngineError(
-                f"{url}: cannot {what}: {text}",
-                hint=f"turn TLS on there, or unset what asks for it here: PGSSLMODE, {PGVECTOR.certificate}",
-            )
-        if isinstance(fault, psycopg.OperationalError | psycopg.InterfaceError):
-            check = f"pg_isready -h {shlex.quote(host_of(url))} -p {parts.port or PGVECTOR.port}"
-            return _Away(
-                f"{url}: no answer, asked {self.place.retries + 1} times to {what}: {text}",
-                hint=f"is the server running, and is this its address? {check}",
-                code="no-answer-asked-times",
-            )
-        return EngineError(f"{url}: cannot {what}: {text}", hint="the server's own log says more")
-
-
-def _createdb(url: str) -> str:
-    """The command that makes the database of an address."""
-    parts = urlsplit(url)
-    user = f" -U {shlex.quote(unquote(parts.username))}" if parts.username else ""
-    where = f"-h {shlex.quote(host_of(url))} -p {parts.port or PGVECTOR.port}{user}"
-    return f"createdb {where} {shlex.quote(unquote(parts.path.strip('/')) or 'postgres')}"
-
-
-class _Away(EngineError):
-    """The server does not answer: asking again may help."""
-
-
-# Vectors as PostgreSQL sends and receives them in binary: types vector, halfvec and sparsevec of pgvector.
-
-HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
-"""With what a COPY begins."""
-TRAILER = b"\xff\xff"
-"""With what it ends."""
-_NULL = struct.pack(">i", -1)
 _FLOATS = {"vector": ">f4", "halfvec": ">f2"}
+_HALF = 65_504
+"""The largest number of half precision."""
 
 
-def packed(vector: Vector, type_: str, dimension: int) -> bytes:
+class Packed(bytes):
+    """A vector in the binary form of its type, which the statement names."""
+
+
+def packed(vector: Vector, type_: str, dimension: int) -> Packed:
     """A vector as the server takes it."""
     # vector: (d,) values, or terms and weights.
     if isinstance(vector, tuple):
         terms, weights = vector
         head = struct.pack(">iii", dimension, len(terms), 0)
-        return head + np.asarray(terms, ">i4").tobytes() + np.asarray(weights, ">f4").tobytes()
-    return struct.pack(">hh", dimension, 0) + np.asarray(vector, _FLOATS[type_]).tobytes()
-
-
-def possible(ids: Iterable[str]) -> list[str]:
-    """Those of these ids that a row can have: PostgreSQL refuses a request with a NUL in a text."""
-    return [id for id in ids if "\0" not in id]
+        return Packed(head + np.asarray(terms, ">i4").tobytes() + np.asarray(weights, ">f4").tobytes())
+    return Packed(struct.pack(">hh", dimension, 0) + np.asarray(vector, _FLOATS[type_]).tobytes())
 
 
 def unpacked(data: bytes, type_: str) -> Vector:
@@ -265,16 +76,9 @@ def unpacked(data: bytes, type_: str) -> Vector:
     return terms, np.frombuffer(data, ">f4", count, 12 + 4 * count).astype(np.float32)
 
 
-def row(fields: Iterable[bytes | None]) -> bytes:
-    """One row of a COPY."""
-    parts = [_NULL if field is None else struct.pack(">i", len(field)) + field for field in fields]
-    return struct.pack(">h", len(parts)) + b"".join(parts)
-
-
-def array(items: Sequence[bytes | None], oid: int) -> bytes:
-    """An array of one dimension, of elements of the type with this number."""
-    parts = [_NULL if item is None else struct.pack(">i", len(item)) + item for item in items]
-    return struct.pack(">iiiii", 1, int(None in items), oid, len(items), 1) + b"".join(parts)
+def possible(ids: Iterable[str]) -> list[str]:
+    """Those of these ids that a row can have: PostgreSQL refuses a request with a NUL in a text."""
+    return [id for id in ids if "\0" not in id]
 
 
 _OPERATORS = {"vector": "vector_ip_ops", "halfvec": "halfvec_ip_ops", "sparsevec": "sparsevec_ip_ops"}
@@ -282,23 +86,69 @@ _DEEPEST = 1_000
 """The most candidates that pgvector keeps in a search; beyond, it searches on (`hnsw.iterative_scan`)."""
 Columns = dict[str, tuple[str, int]]
 """By the name of a space: its type and its dimension."""
+T = TypeVar("T")
+_NO_DATABASE = re.compile(r'database ".*" does not exist')
+LEAST = (0, 8)
+"""The least version of pgvector: graphs are searched on until enough is found (`hnsw.iterative_scan`)."""
 
 
-class PostgresEngine(RemoteEngine):
+class PostgresEngine(Engine):
     """A table in a database. A search sees the rows up to the generation `seen`."""
 
     def __init__(self, collection: str, place: DatabasePlace) -> None:
-        self.collection, self.place = collection, place
-        self._client = PostgresClient(place)
+        super().__init__(collection, place)
+        require("psycopg", extra="pgvector", purpose="an index in PostgreSQL")
+        check_named(place.url)
+        self._idle: list[Any] = []  # connections, each used by one thread at a time
+        self._process = os.getpid()
+        self._lock = threading.Lock()
         self._mark = Mark()
         self._columns: Columns = {}
-        self._numbers: dict[str, int] = {}
         self._change: Any = None  # the connection of a change that is under way
         self._graphs: dict[str, int] = {}  # to be built when all rows of a new table are there
 
     @classmethod
+    def check_vectors(cls, vectors: Any, settings: Any, *, alone: bool = True) -> None:
+        if not isinstance(vectors, Embeddings):
+            has_graph = settings.m and alone
+            most, counts = 1_000 if has_graph else 16_000, np.diff(vectors.offsets)
+            if len(counts) and counts.max() > most:
+                name = vectors.ids[int(counts.argmax())].as_py()
+                raise EmbeddingError(
+                    f"pgvector {'builds graphs over' if has_graph else 'stores'} sparse vectors of up to {most:,} "
+                    f"terms; that of {name!r} has {counts.max():,}, and {int((counts > most).sum()):,} have more than "
+                    f"{most:,}.",
+                    hint="m=0 (no graph, every document is compared) takes up to 16,000; or prune the vectors",
+                    code="pgvector-sparse-vectors-up",
+                )
+            return
+        most = {"float32": 2_000, "float16": 4_000}[settings.precision]
+        if settings.m and vectors.dimension > most:
+            raise EmbeddingError(
+                f"pgvector builds graphs over vectors of up to {most:,} values ({settings.precision}); these have "
+                f"{vectors.dimension:,}.",
+                hint="precision=float16 takes up to 4,000, m=0 (no graph, every vector is compared) up to 16,000",
+                code="pgvector-builds-graphs-over",
+            )
+        if vectors.dimension > 16_000:
+            raise EmbeddingError(
+                f"pgvector stores vectors of up to 16,000 values; these have {vectors.dimension:,}.",
+                code="pgvector-stores-vectors-up",
+            )
+        if settings.precision == "float16" and settings.similarity == "dot":
+            largest = np.maximum(vectors.vectors.max(axis=1), -vectors.vectors.min(axis=1))
+            if (largest > _HALF).any():
+                at = int(np.argmax(largest))
+                raise EmbeddingError(
+                    f"precision=float16 holds values of up to {_HALF:,}; the vector of {vectors.ids[at].as_py()!r} "
+                    f"has one of {largest[at]:,.0f}.",
+                    hint="precision=float32, or scale the vectors down",
+                    code="precision-float16-holds-values",
+                )
+
+    @classmethod
     def create(cls, collection: str, spaces: Sequence[Space], settings: Any, index: str) -> Self:
-        """A new table, which others see when it is marked. `EngineError` when there is one of this name."""
+        """A new table, which others see when it is marked."""
         engine = cls(collection, settings)
         engine.check_no_collection()
         engine._mark = Mark(index)
@@ -321,34 +171,32 @@ class PostgresEngine(RemoteEngine):
 
     def exists(self) -> bool:
         """Whether there is a table, view or index of this name in the schema."""
-        return self._client.read("look for the table", self._described) is not None
+        return self._read("look for the table", self._described) is not None
 
     def read_mark(self) -> Mark:
         if self._change is not None:
             return self._mark
-        described = self._client.read("look at the table", self._described)
+        described = self._read("look at the table", self._described)
         if described is None:
-            raise EngineError(
-                f"{self.where()} does not exist.", hint=f"was it deleted? {BUILD_ON_SERVER}", code="not-exist"
-            )
+            raise self.gone()
         mark, columns = _read_comment(described)
         self._columns = self._columns or columns
         return mark
 
     def put(self, points: Sequence[Point]) -> None:
         """Put documents in, in the place of those that are there under the same id, by one COPY."""
-        generation = (self._mark.generation + 1).to_bytes(4, "big")
+        from psycopg.types.numeric import Int4
+
+        generation = Int4(self._mark.generation + 1)
         with self._writing("add documents") as connection:
             if self._mark.complete:
                 self._delete(connection, [point.id for point in points])
             names = ", ".join(["id", "generation", *self._columns])
             copy = self._statement(f"COPY {{table}} ({names}) FROM STDIN (FORMAT BINARY)")
             with connection.cursor() as cursor, cursor.copy(copy) as stream:
-                stream.write(HEADER)
                 for point in points:
                     vectors = (packed(point.vectors[name], *column) for name, column in self._columns.items())
-                    stream.write(row([point.id.encode(), generation, *vectors]))
-                stream.write(TRAILER)
+                    stream.write_row((point.id, generation, *vectors))
 
     def drop(self, ids: Sequence[str]) -> None:
         with self._writing("delete documents") as connection:
@@ -390,7 +238,7 @@ class PostgresEngine(RemoteEngine):
         if self._change is not None:  # nobody else has seen it yet
             self._end(broken=True)
             return
-        with self._client.connection("drop the table") as connection:
+        with self._connection("drop the table") as connection:
             self._execute(connection, "DROP TABLE {table}")
 
     def ask(
@@ -400,16 +248,16 @@ class PostgresEngine(RemoteEngine):
         answers: list[list[EngineHit]] = [[] for _ in questions]
         for first, places in alike(questions):
             space = first.space
-            type_, size = self._columns[space]
+            type_ = self._columns[space][0]
+            queries = {f"q{n}": self._query(questions[at]) for n, at in enumerate(places)}
             among = "" if allowed is None else "AND id = ANY(%(allowed)b::text[])"
             statement = f"""
-                SELECT q.n, h.* FROM unnest(%(queries)b::{type_}[]) WITH ORDINALITY AS q(v, n) CROSS JOIN LATERAL (
+                SELECT q.n, h.* FROM unnest({_array(queries, type_)}) WITH ORDINALITY AS q(v, n) CROSS JOIN LATERAL (
                     SELECT id, {space} <#> q.v AS s {f", {space}" if vectors else ""} FROM {{table}}
                     WHERE generation <= {self.seen} {among} ORDER BY {space} <#> q.v LIMIT {first.limit}
                 ) h ORDER BY q.n, h.s
             """
-            given: dict[str, Any] = {"allowed": None if allowed is None else possible(allowed)}
-            given["queries"] = self._array([packed(questions[at].vector, type_, size) for at in places], type_)
+            given = {**queries, "allowed": None if allowed is None else possible(allowed)}
             for n, id, distance, *rest in self._found(statement, given, first.ef, first.exact):
                 if type_ != "sparsevec" or distance < 0:  # what shares no term is no answer
                     vector = unpacked(rest[0], type_) if rest else None
@@ -420,12 +268,14 @@ class PostgresEngine(RemoteEngine):
         self, questions: Sequence[Sequence[Nearest]], weights: Sequence[Sequence[float]], limit: int, constant: int
     ) -> list[list[EngineHit]]:
         """Reciprocal rank fusion in one statement."""
-        vectors: dict[str, list[bytes | None]] = {name: [None] * len(questions) for name in self._columns}
+        vectors: dict[str, dict[str, Packed | None]] = {
+            name: {f"{name}{n}": None for n in range(len(questions))} for name in self._columns
+        }
         weight: dict[str, float] = {}
         depth, ef = 1, None
         for at, several in enumerate(questions):
             for question, share in zip(several, weights[at], strict=True):
-                vectors[question.space][at] = packed(question.vector, *self._columns[question.space])
+                vectors[question.space][f"{question.space}{at}"] = self._query(question)
                 weight[question.space] = share
                 depth, ef = question.limit, question.ef or ef
         used = [name for name in vectors if name in weight]
@@ -439,13 +289,13 @@ class PostgresEngine(RemoteEngine):
             """
             for name in used
         )
-        arrays = ", ".join(f"%({name})b::{self._columns[name][0]}[]" for name in used)
+        arrays = ", ".join(_array(vectors[name], self._columns[name][0]) for name in used)
         statement = f"""
             SELECT q.n, h.* FROM unnest({arrays}) WITH ORDINALITY AS q({", ".join(used)}, n) CROSS JOIN LATERAL (
                 SELECT id, sum(w) AS score FROM ({lists}) AS every GROUP BY id ORDER BY score DESC, id LIMIT {limit}
             ) h ORDER BY q.n, h.score DESC, h.id
         """
-        given = {name: self._array(vectors[name], self._columns[name][0]) for name in used}
+        given = {key: vector for name in used for key, vector in vectors[name].items()}
         answers: list[list[EngineHit]] = [[] for _ in questions]
         for n, id, score in self._found(statement, given, ef):
             answers[n - 1].append(EngineHit(id, score))
@@ -480,7 +330,7 @@ class PostgresEngine(RemoteEngine):
     def close(self) -> None:
         """Close the connections; a change that is under way is taken back."""
         self._end(broken=True)
-        self._client.close()
+        self._close_idle()
 
     @classmethod
     def removal(cls, url: str, collection: str, settings: Mapping[str, Any]) -> str:
@@ -493,13 +343,13 @@ class PostgresEngine(RemoteEngine):
         import psycopg
 
         if self._change is None:
-            self._change = self._client.take(what)
+            self._change = self._take(what)
             self._begin(what)
         try:
             yield self._change
         except psycopg.Error as fault:
             self._end(broken=True)
-            raise self._client.explained(what, fault) from fault
+            raise self._explained(what, fault) from fault
         except BaseException:
             self._end(broken=True)
             raise
@@ -526,7 +376,7 @@ class PostgresEngine(RemoteEngine):
         if connection is not None and broken:
             connection.close()
         elif connection is not None:
-            self._client.give(connection)
+            self._give(connection)
 
     def _prepare(self, connection: Any) -> None:
         """The extension and the schema, made where they are not there."""
@@ -575,7 +425,7 @@ class PostgresEngine(RemoteEngine):
         named = self._statement(statement)
 
         def ask(connection: Any) -> list[Any]:
-            self._client.tune(
+            self._tune(
                 connection,
                 ("hnsw.iterative_scan", "strict_order"),
                 ("hnsw.ef_search", str(min(ef or 40, _DEEPEST))),
@@ -585,14 +435,15 @@ class PostgresEngine(RemoteEngine):
                 rows: list[Any] = cursor.execute(named, given or {}).fetchall()
             return rows
 
-        return self._client.read("search", ask)
+        return self._read("search", ask)
 
-    def _array(self, items: Sequence[bytes | None], type_: str) -> Binary:
-        if type_ not in self._numbers:
-            statement = "SELECT %s::regtype::oid"
-            number = self._client.read("look at the types", lambda c: c.execute(statement, (type_,)).fetchone())
-            self._numbers[type_] = number[0]
-        return Binary(array(items, self._numbers[type_]))
+    def _query(self, question: Nearest) -> Packed:
+        """A query as the server takes it: of half precision no value above its largest; the order of answers stays."""
+        vector, (type_, size) = question.vector, self._columns[question.space]
+        if type_ == "halfvec" and isinstance(vector, np.ndarray):
+            largest = float(np.abs(vector).max())
+            vector = vector * np.float32(_HALF / largest) if largest > _HALF else vector
+        return packed(vector, type_, size)
 
     def _execute(self, connection: Any, statement: str, **values: Any) -> None:
         connection.execute(self._statement(statement, **values))
@@ -601,13 +452,165 @@ class PostgresEngine(RemoteEngine):
         """A statement with the names of schema and table put in, and values as literals."""
         from psycopg import sql
 
-        names = {
-            "table": sql.Identifier(self.place.schema, self.collection),
-            "schema": sql.Identifier(self.place.schema),
-        }
+        table, schema = sql.Identifier(self.place.schema, self.collection), sql.Identifier(self.place.schema)
         literals = {name: sql.Literal(value) for name, value in values.items()}
-        name = sql.SQL("{}::regclass").format(sql.Literal(names["table"].as_string()))
-        return sql.SQL(statement).format(**names, name=name, **literals)
+        name = sql.SQL("{}::regclass").format(sql.Literal(table.as_string()))
+        return sql.SQL(statement).format(table=table, schema=schema, name=name, **literals)
+
+    # A password is never sent in clear over a network: without a verified certificate the server has to prove that it
+    # knows the password too (SCRAM), or to ask for none.
+
+    @contextmanager
+    def _connection(self, what: str) -> Iterator[Any]:
+        """A connection for as long as the block lasts."""
+        import psycopg
+
+        connection = self._take(what)
+        try:
+            yield connection
+        except psycopg.Error as fault:
+            connection.close()
+            raise self._explained(what, fault) from fault
+        except BaseException:
+            connection.close()
+            raise
+        self._give(connection)
+
+    def _read(self, what: str, request: Callable[[Any], T]) -> T:
+        """Send a request that changes nothing, again where the server was away."""
+
+        def once() -> T:
+            try:
+                with self._connection(what) as connection:
+                    return request(connection)
+            except EngineError as fault:
+                if is_no_answer(fault):
+                    self._close_idle()  # connections of before are broken too
+                raise
+
+        return repeated(self.place, once, is_no_answer)
+
+    def _close_idle(self) -> None:
+        """Close the connections that nobody uses."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            if self._process == os.getpid():
+                connection.close()
+
+    def _take(self, what: str) -> Any:
+        """A connection that nobody uses, or a new one; `EngineError` when the server cannot be reached, or refuses."""
+        with self._lock:
+            if self._process != os.getpid():  # connections are not shared with a process that forked off
+                self._idle, self._process = [], os.getpid()
+            while self._idle:
+                connection = self._idle.pop()
+                if not connection.closed:
+                    return connection
+        return self._connect(what)
+
+    def _give(self, connection: Any) -> None:
+        """Hand a connection back for others."""
+        with self._lock:
+            self._idle.append(connection)
+
+    def _tune(self, connection: Any, *settings: tuple[str, str]) -> None:
+        """Make settings of the server hold for this connection; those that hold already are not sent."""
+        now: dict[str, str] = getattr(connection, "tuned", {})
+        other = [(name, value) for name, value in settings if now.get(name) != value]
+        if other:
+            calls = ", ".join("set_config(%s, %s, false)" for _ in other)
+            connection.execute(f"SELECT {calls}", [part for pair in other for part in pair])
+            connection.tuned = {**now, **dict(other)}
+
+    def _connect(self, what: str) -> Any:
+        import psycopg
+        from psycopg.adapt import Dumper
+        from psycopg.pq import Format
+
+        class PackedDumper(Dumper):
+            format = Format.BINARY
+            oid = 0
+
+            def dump(self, obj: Any) -> bytes:
+                return bytes(obj)
+
+        try:
+            connection = psycopg.connect(autocommit=True, **self._arguments())
+        except psycopg.Error as fault:
+            raise self._explained(what, fault) from fault
+        connection.adapters.register_dumper(Packed, PackedDumper)
+        return connection
+
+    def _arguments(self) -> dict[str, Any]:
+        parts, host, secret = urlsplit(self.place.url), host_of(self.place.url), secret_for(self.place.url)
+        certificate = os.environ.get(PGVECTOR.certificate)
+        arguments: dict[str, Any] = {
+            "host": host,
+            "port": parts.port or PGVECTOR.port,
+            "dbname": unquote(parts.path.strip("/")) or "postgres",
+            "user": unquote(parts.username or "") or None,
+            "password": secret,
+            "connect_timeout": max(2, self.place.timeout),  # less than 2 is not taken
+            "application_name": "visir",
+            "client_encoding": "utf8",
+            "gssencmode": "disable",
+            "options": f"-c statement_timeout={self.place.timeout}s -c plan_cache_mode=force_custom_plan",
+        }
+        if certificate and not host.startswith("/"):  # there is no TLS on a Unix socket
+            arguments |= {"sslmode": "verify-full", "sslrootcert": certificate}
+        elif not is_loopback(host):
+            arguments["require_auth"] = "scram-sha-256,none"
+        return {name: value for name, value in arguments.items() if value is not None}
+
+    def _explained(self, what: str, fault: Exception) -> EngineError:
+        """The error that says what was asked, and what to do next."""
+        import psycopg
+
+        url, text = self.place.url, str(fault).strip()
+        parts = urlsplit(url)
+        state = getattr(fault, "sqlstate", None)
+        if state in ("28P01", "28000") or any(
+            words in text for words in ("password authentication failed", "no password supplied", "requirement failed")
+        ):
+            hint = why_no_key(url)
+            if "requirement failed" in text:
+                hint = f"the server asks for the password in another way than SCRAM: {PGVECTOR.certificate}=FILE (TLS)"
+            return EngineError(f"{url}: may not {what}: {text}", hint=hint)
+        if state == "57014":
+            return EngineError(
+                f"{url}: no answer after {self.place.timeout} s, asked to {what}.",
+                hint=f"a longer wait: timeout={2 * self.place.timeout}",
+            )
+        if state == "42501":
+            hint = "the user needs the right to make a schema in this database: GRANT CREATE ON DATABASE … TO …"
+            if "create extension" in text:
+                hint = "a superuser makes it once in this database, as in psql: CREATE EXTENSION vector"
+            return EngineError(f"{url}: may not {what}: {text}", hint=hint)
+        if state == "42P01":
+            return EngineError(
+                f"{url}: cannot {what}: the table does not exist: {text}",
+                hint=f"was it deleted? {BUILD_ON_SERVER}",
+            )
+        if state == "3D000" or _NO_DATABASE.search(text):  # while connecting, errors have no state
+            return EngineError(
+                f"{url}: there is no such database: {text}",
+                hint=f"is the name in the address right? this makes it: {_createdb(url)}",
+            )
+        if "server does not support SSL" in text:
+            return EngineError(
+                f"{url}: cannot {what}: {text}",
+                hint=f"turn TLS on there, or unset what asks for it here: PGSSLMODE, {PGVECTOR.certificate}",
+            )
+        if isinstance(fault, psycopg.OperationalError | psycopg.InterfaceError):
+            check = f"pg_isready -h {shlex.quote(host_of(url))} -p {parts.port or PGVECTOR.port}"
+            return no_answer(self.place, what, text, check)
+        return EngineError(f"{url}: cannot {what}: {text}", hint="the server's own log says more")
+
+
+def _array(names: Iterable[str], type_: str) -> str:
+    """An array of vectors, as a statement takes it from the parameters of these names."""
+    return f"ARRAY[{', '.join(f'%({name})b::{type_}' for name in names)}]"
 
 
 def _read_comment(described: tuple[str | None]) -> tuple[Mark, Columns]:
@@ -618,3 +621,11 @@ def _read_comment(described: tuple[str | None]) -> tuple[Mark, Columns]:
         return Mark(**comment), columns
     except (ValueError, TypeError, KeyError, AttributeError):
         return Mark(), {}
+
+
+def _createdb(url: str) -> str:
+    """The command that makes the database of an address."""
+    parts = urlsplit(url)
+    user = f" -U {shlex.quote(unquote(parts.username))}" if parts.username else ""
+    where = f"-h {shlex.quote(host_of(url))} -p {parts.port or PGVECTOR.port}{user}"
+    return f"createdb {where} {shlex.quote(unquote(parts.path.strip('/')) or 'postgres')}"

@@ -236,8 +236,13 @@ class Server:
     retries: int = setting(3, "times to ask again when the server does not answer, or is too busy to", least=0)
 
     def __post_init__(self) -> None:
-        if self.url:
-            self.family.check_address(self.url)
+        if not self.url:
+            raise ConfigurationError(
+                f"url: an index in {self.family.title} needs the address of its server.",
+                hint=f"--set url={self.family.example}; kinds exact, inverted and maxsim need no server",
+                code="index-needs-address-server",
+            )
+        self.family.check_address(self.url)
 
 
 @dataclass(frozen=True)
@@ -246,9 +251,7 @@ class Place(Server):
 
     family = QDRANT
 
-    url: str = setting(
-        "", "address of a Qdrant server or cluster (http://host:6333); without one, the engine is embedded"
-    )
+    url: str = setting("", "address of a Qdrant server or cluster (http://host:6333)")
     shards: int = setting(0, "pieces into which a cluster splits the collection; 0: as the server thinks", least=0)
     replicas: int = setting(1, "copies of each piece in a cluster", least=1)
     grpc: int = setting(
@@ -257,15 +260,6 @@ class Place(Server):
         least=0,
         most=65_535,
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.grpc and not self.url:
-            raise ConfigurationError(
-                f"grpc={self.grpc}: the embedded engine has no port.",
-                hint="name a server too: url=http://HOST:6333",
-                code="embedded-engine-no-port",
-            )
 
 
 def grpc_address(place: Place) -> str:
@@ -290,12 +284,6 @@ class GraphSettings:
     )
     ef_search: int = setting(
         48, "candidates kept while searching: more find better, time grows about in step", least=1, search=True
-    )
-    threads: int = setting(
-        1,
-        "threads that build the embedded graph, which is drawn by chance whatever their number (a server has its own "
-        "setting)",
-        least=1,
     )
 
 
@@ -360,10 +348,6 @@ class DatabasePlace(Server):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.url:
-            raise ConfigurationError(
-                "url: an index in PostgreSQL needs the address of its server.", hint=f"--set url={PGVECTOR.example}"
-            )
         for name in ("collection", "schema"):
             value = getattr(self, name)
             if len(value.encode()) > 63 or "\0" in value:
@@ -409,10 +393,6 @@ class MilvusPlace(Server):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.url:
-            raise ConfigurationError(
-                "url: an index in Milvus needs the address of its server.", hint=f"--set url={MILVUS.schemes[0]}://HOST"
-            )
         object.__setattr__(self, "collection", self.collection.replace("-", "_"))
         if self.collection and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,254}", self.collection):
             raise ConfigurationError(

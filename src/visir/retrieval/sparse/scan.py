@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,88 +11,9 @@ from numpy.typing import NDArray
 from visir.errors import EmbeddingError
 from visir.progress import Progress
 from visir.records import SparseEmbeddings
-from visir.retrieval.answers import Hits
-from visir.retrieval.rows import SPARSE, Rows
 from visir.retrieval.scan import Answers, SearchState
 from visir.retrieval.sparse import scan_kernels as kernels
-from visir.retrieval.stored import StoredIndex
 from visir.threads import Share, cores, piece, spread
-
-# Dot products of sparse vectors by SciPy's product of two matrices, in float64: slow and simple.
-
-_BLOCK = 64
-"""Queries multiplied at a time: their scores with every document are in memory."""
-
-
-def transposed(documents: SparseEmbeddings) -> Any:
-    """Return the (V, n) CSR matrix in float64: for every term the documents that have it."""
-    return documents.to_scipy().astype(np.float64).T.tocsr()
-
-
-def best(queries: SparseEmbeddings, documents: Any, places: NDArray[np.int64], k: int) -> Hits:
-    """Return the best `k` documents of each query; ties by position."""
-    # A score is the sum over the common terms, in ascending order, in float64, rounded to float32. SciPy adds in that
-    # order: for each term of a query it adds the products to the sums of the documents. Only documents that share a
-    # term are answers.
-    # places: (n,) the position of each document in the gallery, -1 for one that is not a candidate.
-    matrix = queries.to_scipy().astype(np.float64)
-    hits = []
-    for first in range(0, len(queries), _BLOCK):
-        products = matrix[first : first + _BLOCK] @ documents
-        for row in range(products.shape[0]):
-            part = slice(products.indptr[row], products.indptr[row + 1])
-            with np.errstate(over="ignore"):  # `check_finite_scores` names the pair
-                place, scores = places[products.indices[part]], products.data[part].astype(np.float32)
-            place, scores = place[place >= 0], scores[place >= 0]
-            if len(scores) > k:
-                kth = np.partition(scores, len(scores) - k)[len(scores) - k]
-                place, scores = place[scores >= kth], scores[scores >= kth]
-            order = np.lexsort((place, -scores))[:k]
-            hits.append(Hits(np.full(len(order), first + row), place[order], scores[order]))
-    return Hits.joined(hits)
-
-
-# The reference of sparse search: SciPy multiplies two matrices.
-
-
-@dataclass(frozen=True)
-class OracleSettings:
-    """This kind has no settings."""
-
-
-SparseRows = Rows[SparseEmbeddings]
-
-
-class OracleIndex(StoredIndex[SparseEmbeddings]):
-    """Kind "scipy": the reference. Every other exact index of sparse vectors must return the same answers."""
-
-    # Scores are dot products, summed in float64 in ascending order of terms and rounded to float32; ties by id. Only
-    # documents that share a term with the query are answers. (The other reading ranks the rest too, by id, with score
-    # 0; it would fill a short answer with documents that are not related to the query.)
-    # It needs no time to build. A search has the scores of 64 queries with all documents in memory.
-
-    kind = "scipy"
-    exact = True
-    form = SPARSE
-    settings_type = OracleSettings
-
-    def _find(self, rows: SparseRows, built: None, queries: SparseEmbeddings, k: int, settings: Any) -> Hits:
-        hits = []
-        for number, part in enumerate(rows.parts):
-            if number not in rows.prepared:
-                rows.prepared[number] = transposed(part)
-            places = rows.places[rows.starts[number] : rows.starts[number + 1]]
-            hits.append(best(queries, rows.prepared[number], places, k))
-        return Hits.joined(hits)
-
-    def _details(self, rows: SparseRows, built: Any) -> dict[str, Any]:
-        return postings(rows)
-
-
-def postings(rows: SparseRows) -> dict[str, Any]:
-    """Return the number of weights, with those of deleted documents."""
-    return {"postings": sum(len(part.terms) for part in rows.parts)}
-
 
 WIDTH = 4096
 """Candidates in one block: their sums, in float64, stay in a core's nearest cache."""
