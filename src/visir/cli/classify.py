@@ -21,7 +21,6 @@ from visir.cli.options import (
     SeedOption,
     ShortcutsOption,
     SplitOption,
-    command_line,
     name_option,
     out_option,
 )
@@ -30,12 +29,9 @@ from visir.display import counted
 
 if TYPE_CHECKING:
     from visir.evaluation.classification.labelling import PictureLabels
-    from visir.evaluation.classification.result import Classification
-    from visir.evaluation.probes import ProbeResult
-    from visir.storage import FolderKind
 
 
-_CLASSIFICATION_PAGE, _ROWS = "classification.html", 20
+_ROWS = 20
 
 
 @calls(
@@ -89,7 +85,9 @@ def classify(
     if isinstance(result, PictureLabels):
         _show_labels(result, out, replace)
     else:
-        _show_classification(result, out)
+        from visir.reports.classification import classification_report
+
+        output.finish(classification_report(result), result.to_dict(), out and _report_folder(out))
 
 
 def _check_out(out: Path | None, replace: bool) -> None:
@@ -109,27 +107,6 @@ def _report_folder(out: Path) -> Path:
     return out.with_suffix("") if out.suffix.lower() == ".csv" else out
 
 
-def _show_classification(result: Classification, out: Path | None) -> None:
-    from visir.reports.classification import (
-        accuracies_table,
-        best_key,
-        classes_table,
-        classification_protocol,
-        save_classification,
-    )
-
-    folder = None if out is None else _report_folder(out)
-    if folder is not None:
-        save_classification(result, folder, command=command_line())
-    output.answer(result.to_dict())
-    output.table(accuracies_table(result))
-    if len(result.classes) <= _ROWS:
-        output.table(classes_table(result, best_key(result)))
-    output.table(classification_protocol(result))
-    if folder is not None:
-        output.note(f"report: {folder / _CLASSIFICATION_PAGE}")
-
-
 def _show_labels(labels: PictureLabels, out: Path | None, replace: bool) -> None:
     from visir.reports.classification import labels_table
 
@@ -147,8 +124,6 @@ def _show_labels(labels: PictureLabels, out: Path | None, replace: bool) -> None
 
 
 # `visir probe`: which latent facts of generated scenes a model's vectors hold.
-
-_JSON, _PAGE = "probes.json", "probes.html"
 
 
 @examples(
@@ -185,10 +160,11 @@ def probe(
     from visir.encoders import encode_dense, load
     from visir.errors import require
     from visir.evaluation.probes import probe_vectors
+    from visir.reports.probes import PROBES, probe_report
     from visir.storage import check_new_folder
 
     if out is not None:
-        check_new_folder(out, _kind(), replace=replace)
+        check_new_folder(out, PROBES, replace=replace)
     require("sklearn", extra="shortcuts", purpose="visir probe")  # before an hour of encoding, not after
     opened = open_collection(collection)
     if shortcuts:
@@ -198,29 +174,8 @@ def probe(
     opened = opened.split(split)
     encoder = load(model, device=device, dtype=dtype)
     images, texts = (encode_dense(encoder, opened, side, batch_size=batch_size) for side in ("image", "text"))
-    _show(probe_vectors(opened, images, texts, folds=folds, seed=seed), out)
-
-
-def _kind() -> FolderKind:
-    from visir.storage import FolderKind
-
-    return FolderKind("probes", "a probe report")
-
-
-def _show(result: ProbeResult, out: Path | None) -> None:
-    from visir.reports.probes import facts_table, roles_table, write_probe_report
-    from visir.storage import new_folder
-
-    if out is not None:
-        with new_folder(out, _kind(), replace=True) as change:
-            change.write_json(_JSON, result.to_dict())
-            beside = {_JSON: "every number of this page"}
-            write_probe_report(change.file(_PAGE), result, command=command_line(), beside=beside)
-    output.answer(result.to_dict())
-    output.table(facts_table(result))
-    output.table(roles_table(result))
-    if out is not None:
-        output.note(f"report: {out / _PAGE}")
+    result = probe_vectors(opened, images, texts, folds=folds, seed=seed)
+    output.finish(probe_report(result), result.to_dict(), out)
 
 
 # The verbs of tokens, for every application that has a service: who may do what.

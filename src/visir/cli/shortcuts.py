@@ -25,6 +25,7 @@ from visir.cli.options import (
     SetOption,
     ShortcutsSpec,
     SplitOption,
+    command_line,
     out_option,
     single_or_all,
 )
@@ -99,10 +100,8 @@ def audit_command(
     Killed, the same command goes on. A pretrained model is audited by fine-tuning it: a recipe with tower =
     "pretrained", or --set image.encoder=MODEL --set text.encoder=MODEL over one that has it.
     """
-    import sys
-
     from visir.errors import require
-    from visir.reports.shortcut_audit import audit_table, write_audit_report
+    from visir.reports.shortcut_audit import audit_report
     from visir.studies.shortcut_audit import BITS, audit
     from visir.training.recipe import read_recipe
     from visir.training.shipped import find_recipe
@@ -111,8 +110,9 @@ def audit_command(
     settings = read_recipe(find_recipe(recipe), changes or ())
     folder = out or Path("runs") / f"audit-{settings.name}"
     outcome = audit(settings, out=folder, bits=tuple(bits or BITS), seeds=tuple(seeds or (0,)), jobs=jobs)
-    page = write_audit_report(folder / "audit.html", outcome, ["visir", *sys.argv[1:]])
-    output.table(audit_table(outcome))
+    report = audit_report(outcome)
+    page = report.write(folder / "audit.html", command=command_line())
+    output.table(report.table)
     output.facts(page=page)
     output.note(f"page: {page}")
 

@@ -246,6 +246,11 @@ JsonOption = Annotated[
 QuietOption = Annotated[
     bool, typer.Option("--quiet", "-q", help="No progress, and no notes beside the result.", rich_help_panel="Output")
 ]
+LatexOption = Annotated[
+    Path | None,
+    typer.Option("--latex", metavar="FILE", help="Write the tables as LaTeX too: FILE.tex.", rich_help_panel="Output"),
+]
+_LATEX = inspect.Parameter("latex", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=LatexOption)
 _PRINTED = {
     "as_json": inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=JsonOption),
     "quiet": inspect.Parameter("quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=QuietOption),
@@ -268,8 +273,14 @@ def streams(function: F) -> F:
     return function
 
 
+def reports(function: F) -> F:
+    """Mark a verb whose tables a paper may want: it has `--latex`."""
+    function.reports = True  # type: ignore[attr-defined]
+    return function
+
+
 def verb(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function with `--json` and `--quiet`, and with a help that fits the terminal's width."""
+    """The function with `--json`, `--quiet` and maybe `--latex`, and with a help that fits the terminal's width."""
     if getattr(function, "is_verb", False):
         return function
     own = inspect.signature(function, eval_str=True).parameters
@@ -280,10 +291,13 @@ def verb(function: Callable[..., Any]) -> Callable[..., Any]:
 
         if getattr(function, "streams", False):
             return function(**options)
-        with printing(options.pop("as_json"), options.pop("quiet")):
+        latex = {"latex": options.pop("latex"), "replace": options.get("replace", False)} if "latex" in added else {}
+        with printing(options.pop("as_json"), options.pop("quiet"), **latex):
             return function(**options)
 
     added = {} if getattr(function, "streams", False) else {n: item for n, item in _PRINTED.items() if n not in own}
+    if getattr(function, "reports", False):
+        added = {"latex": _LATEX} | added
     parameters = {name: item.replace(kind=inspect.Parameter.KEYWORD_ONLY) for name, item in own.items()} | added
     run.__signature__ = inspect.Signature([*parameters.values()])  # type: ignore[attr-defined]
     run.__annotations__ = {name: item.annotation for name, item in parameters.items()}

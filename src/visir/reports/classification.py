@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -16,7 +15,6 @@ from visir.reports.plots import DASHES, FAINT, MARKERS, SERIES, PlotMark, Square
 from visir.reports.report import Chart, StudyReport
 from visir.reports.table import Cell, Column, Table, at, one_line
 from visir.reports.views.parts import facts
-from visir.storage import new_folder
 
 if TYPE_CHECKING:
     from visir.reports.plot import Plot
@@ -246,28 +244,26 @@ def classification_report(result: Classification) -> StudyReport:
         "chance": f"{100 * result.chance:.1f} %",
         "most frequent class": f"{100 * result.majority:.1f} %",
     }
-    return StudyReport("classification", f"{result.model} on {result.source}", sections, facts)
+    printed = [accuracies_table(result), classes_table(result, key), classification_protocol(result)]
+    files = {
+        VALUES: (result.to_dict, "every number of this page, and the protocol"),
+        "classification.csv": (tidy_accuracies(result), "the accuracies"),
+        "classes.csv": (classes_table(result, key), "the table of classes"),
+        PREDICTIONS: (result.predicted, "every prediction: picture, class, method, shots, draw, predicted, rank"),
+    }
+    return StudyReport(
+        *("classification", f"{result.model} on {result.source}", sections, facts),
+        printed=printed if len(result.classes) <= _ROWS else printed[::2],
+        name="classification",
+        files=files,
+        folder=CLASSIFICATION,
+    )
 
 
 def best_key(result: Classification) -> Key:
     """The classifier that is most often right, the first among equals."""
     best = max(result.accuracies, key=lambda row: row.top1.mean)
     return best.method, best.shots
-
-
-def save_classification(result: Classification, folder: Path, *, command: str = "") -> None:
-    """Write a classification into a folder: JSON, CSV, every prediction, a page; `result.save` calls this."""
-    files = {
-        VALUES: (result.to_dict(), "every number of this page, and the protocol"),
-        "classification.csv": (tidy_accuracies(result), "the accuracies"),
-        "classes.csv": (classes_table(result, best_key(result)), "the table of classes"),
-        PREDICTIONS: (
-            result.predicted(),
-            "every prediction: picture, class, method, shots, draw, predicted, rank",
-        ),
-    }
-    with new_folder(folder, CLASSIFICATION, replace=True) as change:
-        classification_report(result).write_files(change, "classification.html", files, command=command)
 
 
 def classification_plot(

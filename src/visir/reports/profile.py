@@ -198,7 +198,8 @@ def profile_report(profile: ModelProfile) -> StudyReport:
         inline("reference <b>{}</b>", profile.reference or "none"),
         *(inline("{}", part.strip()) for part in profile.summary.split(";")),
     ]
-    return StudyReport("model profile", f"What {profile.model} can do", sections, facts)
+    printed = [profile_table(profile), *([left_out_table(profile)] if profile.left_out else [])]
+    return StudyReport("model profile", f"What {profile.model} can do", sections, facts, printed=printed)
 
 
 def _how(profile: ModelProfile) -> list[Block]:

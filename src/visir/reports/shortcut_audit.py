@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.reports.page import Block, Code, Paragraph, Section, inline
+from visir.reports.page import Block, Paragraph, Section, inline
 from visir.reports.plots import DASHES, FAINT, INK, MARKERS, SERIES, drawing
 from visir.reports.report import Chart, StudyReport
 from visir.reports.table import Column, Table
@@ -76,8 +73,8 @@ def audit_plot(audit: Audit) -> Plot:
         return figure
 
 
-def write_audit_report(path: str | Path, audit: Audit, command: Sequence[str] = ()) -> Path:
-    """Write the page of an audit and return its path."""
+def audit_report(audit: Audit) -> StudyReport:
+    """What a training loses to shortcuts."""
     seeds = f", {len(audit.seeds)} seeds" if len(audit.seeds) > 1 else ""
     number = inline("<b>{} %</b> of retrieval, up to {} bits{}", _spread(audit.loss_per_bit, 2), max(audit.bits), seeds)
     lead = inline(
@@ -95,9 +92,8 @@ def write_audit_report(path: str | Path, audit: Audit, command: Sequence[str] = 
     sections = [
         Section("number", "Lost per bit of shortcut", numbers),
         Section("plot", "Retrieval over bits", [chart]),
-        Section("made", "How it was made", [Code(shlex.join(command))] if command else []),
     ]
-    return StudyReport("shortcut audit", audit.name, sections).write(path)
+    return StudyReport("shortcut audit", audit.name, sections)
 
 
 def _spread(values: Floats, digits: int = 1) -> str:

@@ -32,7 +32,7 @@ from visir.reports.tables import card_table
 from visir.reports.words import meaning
 from visir.robustness.corruptions import corrupt, pictures
 from visir.robustness.perturbations import find
-from visir.storage import FolderChange, FolderKind, new_folder
+from visir.storage import FolderKind
 
 if TYPE_CHECKING:
     from visir.reports.plot import Plot
@@ -426,24 +426,15 @@ def stress_report(
         "split": protocol.split,
         "protocol": inline("<code>{}</code>", protocol.fingerprint[:12]),
     }
+    files = {
+        "stress.json": (lambda: as_dict(study), "every number of this page, and the protocol"),
+        "stress.csv": (effects_table(study, wide=True), "the table"),
+        "per_query.parquet": (lambda: per_query(study), "every query: what was sent, rsum before and after"),
+    }
+    title, headline = f"{study.system} on {study.collection}", [effects_table(study)]
     return StudyReport(
-        "brittleness report", f"{study.system} on {study.collection}", sections, facts, [effects_table(study)]
+        *("brittleness report", title, sections, facts, headline), name="stress", files=files, folder=STRESS
     )
-
-
-def write_stress_report(
-    path: str | Path,
-    study: Stress,
-    collection: Collection | None = None,
-    *,
-    granularity: str = "",
-    fail_under: float | None = None,
-    command: str = "",
-    beside: Mapping[str, str] | None = None,
-) -> Path:
-    """Write the page of a brittleness study and return its path."""
-    report = stress_report(study, collection, granularity=granularity, fail_under=fail_under)
-    return report.write(path, command=command, beside=beside)
 
 
 def _numbers(study: Stress, granularity: str, fail_under: float | None) -> list[Block]:
@@ -686,31 +677,24 @@ STRESS = FolderKind("stress", "a stress report")
 
 def save_stress(study: Stress, folder: Path) -> None:
     """Write a stress study into a folder; `study.save` calls this."""
-    with new_folder(folder, STRESS, replace=True) as change:
-        write_stress(change, study)
+    whole_report(study).save(folder, replace=True)
 
 
-def write_stress(
-    change: FolderChange,
-    study: Stress,
-    part: Collection | None = None,
-    *,
-    folder: str = "",
-    fail_under: float | None = None,
-    command: str = "",
-) -> None:
-    """Write the files of a stress study: stress.json, stress.csv, per_query.parquet, stress.html."""
+def whole_report(study: Stress, part: Collection | None = None, *, fail_under: float | None = None) -> StudyReport:
+    """The report with its pictures: of the split, or where none is given of what the study was made of."""
     part = study.source if part is None else part
     if part is None:
         raise VisirError(f"{study.system}: the pictures and captions of this study are not at hand, so it has no page.")
     line = granularity_line(part) if _cut_into_words(study) else ""
-    files = {
-        "stress.json": (as_dict(study), "every number of this page, and the protocol"),
-        "stress.csv": (effects_table(study, wide=True), "the table"),
-        "per_query.parquet": (per_query(study), "every query: what was sent, rsum before and after"),
-    }
-    report = stress_report(study, part, granularity=line, fail_under=fail_under)
-    report.write_files(change, "stress.html", files, folder=folder, command=command)
+    return stress_report(study, part, granularity=line, fail_under=fail_under)
+
+
+def beside_one_another(studies: Sequence[Stress]) -> list[Table]:
+    """The tables of several studies: of models, of collections, and how alike perturbations are."""
+    tables = [decrease_table(studies), plain_table(studies)] if len(studies) > 1 else []
+    if len({study.collection for study in studies}) > 1:
+        tables.append(refined_table(studies))
+    return [*tables, *([jaccard_table(studies)] if any(study.jaccard is not None for study in studies) else [])]
 
 
 def _cut_into_words(study: Stress) -> bool:

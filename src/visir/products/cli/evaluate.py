@@ -80,8 +80,7 @@ def evaluate(
     Systems are baselines and trained models; a model is tested on the fold that it was not trained on.
     """
     from visir.errors import ConfigurationError
-    from visir.products.evaluation import CATEGORIES_RESULT, FILES, first_answers, write_result
-    from visir.products.reports.evaluation import differences_table, errors_table, seen_table, settings_table
+    from visir.products.reports.categories import categories_report
     from visir.products.task import SETTINGS
 
     names = [name.strip() for name in baselines.split(",") if name.strip()]
@@ -92,23 +91,7 @@ def evaluate(
         systems=[*names, *(models or [])],
         settings=call.given["settings"] or SETTINGS,
     )
-    if out is not None:  # before anything is printed: whoever pipes the tables into `head` loses nothing
-        from visir.products.reports.categories import write_categories_report
-        from visir.storage import new_folder
-
-        command = shlex.join(["visir", *sys.argv[1:]])
-        with new_folder(out, CATEGORIES_RESULT, replace=True) as change:
-            write_result(change, evaluation)
-            write_categories_report(change.file("report.html"), evaluation, system=show, command=command, beside=FILES)
-    for name in evaluation.settings:
-        output.table(settings_table(evaluation, name))
-    if len(evaluation.systems) > 1:
-        output.table(differences_table(evaluation))
-    output.table(seen_table(evaluation, ("precision@1", "precision@10", "rprecision")))
-    errors = {key: first_answers(trials) for key, trials in evaluation.trials.items()}
-    output.table(errors_table(errors))
-    if out is not None:
-        output.note(f"report: {out / 'report.html'}")
+    output.finish(categories_report(evaluation, system=show), None, out)
 
 
 # `visir products judgements`: the clicks of a search log become judgements, corrected for position.

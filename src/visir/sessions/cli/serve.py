@@ -30,6 +30,7 @@ from visir.cli.options import (
     ReplaceOption,
     TimeoutOption,
     TokensOption,
+    command_line,
     name_value_pairs,
     out_option,
 )
@@ -286,8 +287,6 @@ class _Lines:
 
 # `visir sessions ab-test`: an online test read out at any time.
 
-_PAGE, _JSON = "report.html", "ab-test.json"
-
 
 @calls(
     "visir.sessions.online.ab_test:ab_test",
@@ -308,25 +307,15 @@ def ab_test(call: Call, out: NewFolder, replace: ReplaceOption = False) -> None:
 
     Writes a page and JSON. Look as often as you like.
     """
-    import shlex
-
-    from visir.sessions.reports.ab_test import sentences, variants_table, write_ab_test_report
-    from visir.storage import FolderKind, new_folder
+    from visir.sessions.reports.ab_test import AB_TEST, ab_test_report
+    from visir.storage import check_new_folder
 
     shares = {
         name: _share(name, value) for name, value in name_value_pairs(call.given["shares"], "--share").items()
     } or None
-    with new_folder(out, FolderKind("ab-test", "a read-out of an online test"), replace=replace) as change:
-        test = call(shares=shares)
-        change.write_json(_JSON, test.to_dict())
-        command = shlex.join(["visir", *sys.argv[1:]])
-        beside = {_JSON: "everything on this page, with the interval at every look"}
-        write_ab_test_report(change.file(_PAGE), test, command=command, beside=beside)
-    output.answer(test.to_dict())
-    output.table(variants_table(test))
-    for sentence in sentences(test):
-        output.text(sentence)
-    output.note(f"report: {out / _PAGE}")
+    check_new_folder(out, AB_TEST, replace=replace)
+    test = call(shares=shares)
+    output.finish(ab_test_report(test), test.to_dict(), out)
 
 
 def _share(name: str, value: object) -> float:
@@ -348,10 +337,10 @@ def report(
 ) -> None:
     """Show a prediction study: Figures 6.6 and 6.7, what more features bring, what folds flatter, and the protocol."""
     from visir.sessions.prediction.study import load_study, summarise
-    from visir.sessions.reports.intent import write_intent_report
+    from visir.sessions.reports.intent import intent_report
 
     summary = summarise(*load_study(study))
-    write_intent_report(out, summary, ["visir", *sys.argv[1:]], replace=replace)
+    intent_report(summary).write(out, command=command_line(), replace=replace)
     output.answer(summary.to_json())
     output.line(str(out))
 
