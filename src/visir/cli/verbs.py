@@ -447,14 +447,17 @@ class Call:
     def __init__(self, target: str, given: dict[str, Any], unset: frozenset[str]) -> None:
         self.target, self.given, self._unset = target, given, unset
 
-    def __call__(self, only: str | None = None, /, **other: Any) -> Any:
-        """Call it with what was given, or with `only` some of it; what is named here stands in its place."""
+    def __call__(self, only: str | None = None, /, *before: Any, **other: Any) -> Any:
+        """Call it with what was given, or with `only` some of it; what is named here stands in its place.
+
+        `before` are arguments of a function that takes any number of them.
+        """
         module, _, name = self.target.partition(":")
         function = getattr(__import__(module, globals(), None, (name,), 0), name)
         known = parameters_of(self.target)
         values = {name: value for name, value in self.given.items() if only is None or name in only.split()} | other
         values = {name: value for name, value in values.items() if value is not None or name not in self._unset}
-        first = []
+        first = [*before]
         for item, about in known.items():
             if not about.is_positional or item not in values:
                 break

@@ -55,8 +55,7 @@ def shot_curves(result: Classification) -> Plot:
         axes.set_xscale("log", base=2)
         axes.set_xticks(numbers, [str(n) if n in {row.shots for row in few} else "all" for n in numbers])
         axes.minorticks_off()
-        axes.set_xlabel("training pictures of each class")
-        axes.set_ylabel("top-1 accuracy, %")
+        axes.set(xlabel="training pictures of each class", ylabel="top-1 accuracy, %")
         figure.legend(loc="outside upper center", ncols=3, fontsize=8.5)
         return figure
 
@@ -75,9 +74,7 @@ def class_bars(result: Classification, key: Key) -> Plot:
         middle = [100 * value.mean for _, value in ordered]
         axes.fill_between(range(len(middle)), middle, step="mid", color=SERIES[0], alpha=0.55)
         axes.axhline(100 * result.chance, color=FAINT, linestyle=DASHES[2])
-        axes.set_ylim(0, 100)
-        axes.set_xlabel("classes, best first")
-        axes.set_ylabel("predicted rightly, %")
+        axes.set(ylim=(0, 100), xlabel="classes, best first", ylabel="predicted rightly, %")
         return figure
 
 

@@ -280,16 +280,14 @@ def grid(
             axes.text(column, row, text, ha="center", va="center", fontsize=letters, color=ink)
             if below:
                 axes.text(column, row + 0.3, below, ha="center", va="center", fontsize=7.5, color=FAINT)
-        axes.set_xlim(-0.5, len(columns) - 0.5)
-        axes.set_ylim(len(rows) - 0.5, -0.5)
+        axes.set(xlim=(-0.5, len(columns) - 0.5), ylim=(len(rows) - 0.5, -0.5))
         axes.set_xticks(range(len(columns)), columns, rotation=90 if upright else 0, fontsize=8.5)
         axes.set_yticks(range(len(rows)), rows, fontsize=8.5)
         axes.tick_params(length=0)
         axes.grid(visible=False)
         for spine in axes.spines.values():
             spine.set_visible(False)
-        axes.set_xlabel(across)
-        axes.set_ylabel(down)
+        axes.set(xlabel=across, ylabel=down)
         if title:
             axes.set_title(one_line(title), loc="left")
         return figure
@@ -382,10 +380,12 @@ def hit_curves(
             axes.plot([], [], color=FAINT, linewidth=0.9, linestyle=DASHES[2], label="random order")
         axes.set_xscale("log")
         _plain_ticks(axes, [k for k in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 5000, 10000, 100000) if k <= top])
-        axes.set_xlim(0.93, top * 1.04)
-        axes.set_ylim(0, 102)
-        axes.set_xlabel("k: how far down the answer one looks")
-        axes.set_ylabel("queries with a hit, %")
+        axes.set(
+            xlim=(0.93, top * 1.04),
+            ylim=(0, 102),
+            xlabel="k: how far down the answer one looks",
+            ylabel="queries with a hit, %",
+        )
         axes.legend(loc="best")
         return figure
 
@@ -412,8 +412,7 @@ def rank_distribution(ranks: Mapping[str, NDArray[np.float64]]) -> Plot:
         axes.yaxis.get_major_locator().set_params(integer=True)
         axes.grid(visible=False, axis="x")
         axes.tick_params(axis="x", length=0)
-        axes.set_xlabel("rank of the first right answer")
-        axes.set_ylabel("queries, %")
+        axes.set(xlabel="rank of the first right answer", ylabel="queries, %")
         axes.legend(loc="best")
         return figure
 
@@ -459,14 +458,12 @@ def paired_plot(
                 markeredgewidth=0,
             )
         if as_ranks:
-            left.set_xscale("log")
-            left.set_yscale("log")
+            left.set(xscale="log", yscale="log")
             left.xaxis.set_major_formatter("{x:,.0f}")
             left.yaxis.set_major_formatter("{x:,.0f}")
         ends = [shown.min(), shown.max()] if len(spots) else [0, 1]
         left.plot(ends, ends, color=FAINT, linewidth=1, linestyle=DASHES[1])
-        left.set_xlabel(names[0])
-        left.set_ylabel(names[1])
+        left.set(xlabel=names[0], ylabel=names[1])
         left.set_title(f"{measure}, query by query", loc="left")
         gain = second - first if higher_is_better else first - second
         won, lost = (100 * float((gain > 0).mean()), 100 * float((gain < 0).mean())) if len(gain) else (0.0, 0.0)
@@ -479,8 +476,7 @@ def paired_plot(
             right.set_yscale("symlog")
             right.yaxis.set_major_formatter("{x:,.0f}")
         right.set_title(f"{names[1]}: better {won:.0f} %, worse {lost:.0f} %", loc="left")
-        right.set_xlabel("queries, in order of the difference, %")
-        right.set_ylabel("places gained" if as_ranks else "difference")
+        right.set(xlabel="queries, in order of the difference, %", ylabel="places gained" if as_ranks else "difference")
         return figure
 
 

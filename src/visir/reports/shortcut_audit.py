@@ -67,8 +67,7 @@ def audit_plot(audit: Audit) -> Plot:
         axes.axhline(600, color=FAINT, linewidth=0.8)
         axes.set_ylim(0, 615)
         axes.set_xticks(list(audit.bits))
-        axes.set_xlabel("bits of shortcut in training")
-        axes.set_ylabel("rsum")
+        axes.set(xlabel="bits of shortcut in training", ylabel="rsum")
         figure.legend(loc="outside upper center", ncols=3, fontsize=8.5)
         return figure
 

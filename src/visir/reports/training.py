@@ -133,8 +133,7 @@ def multiplier_curves(runs: Sequence[TrainingRun], name: str = "ltd") -> Plot:
         if high > _LARGEST_MULTIPLIER / 2:
             axes.axhline(_LARGEST_MULTIPLIER, color=FAINT, linewidth=1.2, linestyle=DASHES[2])
             high = 1.3 * _LARGEST_MULTIPLIER
-        axes.set_yscale("log")
-        axes.set_ylim(low, high)
+        axes.set(yscale="log", ylim=(low, high))
         _decimal(axes)
         _dress(axes, f"λ of {name.upper()}", runs)
         return figure
@@ -178,8 +177,7 @@ def hit_curves(run: TrainingRun) -> Plot:
                     markersize=3.5,
                     label=f"{name} hit@{cutoff}",
                 )
-        axes.set_ylabel("queries with a hit, %")
-        axes.set_xlabel("step")
+        axes.set(ylabel="queries with a hit, %", xlabel="step")
         _whole(axes)
         figure.legend(loc="outside upper center", fontsize=8.5, ncols=3)
         return figure
@@ -258,8 +256,7 @@ def _marker(number: int, values: Floats) -> str:
 
 
 def _dress(axes: Axes, label: str, drawn: Sequence[object]) -> None:
-    axes.set_ylabel(label)
-    axes.set_xlabel("step")
+    axes.set(ylabel=label, xlabel="step")
     _whole(axes)
     if len(drawn) > 1:
         axes.legend(loc="best", fontsize=8.5)

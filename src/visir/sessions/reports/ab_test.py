@@ -92,8 +92,7 @@ def plot(test: AbTest, variant: str | None = None) -> Plot:
             margin = 0.08 * (high_end - low_end) or 1
             axes.set_ylim(low_end - margin, high_end + margin)
             figure.legend(loc="outside upper left", ncols=2, fontsize=9)
-        axes.set_xlabel(f"{test.unit} of both variants")
-        axes.set_ylabel(f"{effect.variant} − {test.control}")
+        axes.set(xlabel=f"{test.unit} of both variants", ylabel=f"{effect.variant} − {test.control}")
         return figure
 
 

@@ -101,8 +101,7 @@ def static_share(summary: Summary) -> Plot:
         axes.plot(steps, shares, color=SERIES[0], marker="o", linewidth=1.8)
         axes.set_ylim(0, 104)
         axes.xaxis.get_major_locator().set_params(integer=True)
-        axes.set_xlabel("step: pages opened so far")
-        axes.set_ylabel("static features, %")
+        axes.set(xlabel="step: pages opened so far", ylabel="static features, %")
         return figure
 
 
