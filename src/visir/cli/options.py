@@ -428,41 +428,67 @@ def command_line() -> str:
 SERVICE = "Who may ask, how much, how fast"
 """Heading of the options of a service's front; every verb that serves has them."""
 
-HostOption = Annotated[str, option("The address to listen on.")]
-PortOption = Annotated[int, option("0 takes any that is free.", min=0, max=65535)]
-
 
 def _service_option(*names: str, **more: Any) -> Any:
     return typer.Option(*names, rich_help_panel=SERVICE, **more)
 
 
-TokensOption = Annotated[Path | None, _service_option(help="The folder of tokens: who may do what.")]
-OpenToAllOption = Annotated[
-    bool,
-    _service_option(
-        "--no-tokens",
-        "--open-to-all",
-        help="Let everybody in: serve on other addresses than loopback without tokens.",
+FRONT: dict[str, tuple[Any, Any]] = {
+    "host": (Annotated[str, option("The address to listen on.")], "127.0.0.1"),
+    "port": (Annotated[int, option("0 takes any that is free.", min=0, max=65535)], 0),
+    "tokens": (Annotated[Path | None, _service_option(help="The folder of tokens: who may do what.")], None),
+    "open_to_all": (
+        Annotated[
+            bool,
+            _service_option(
+                "--no-tokens",
+                "--open-to-all",
+                help="Let everybody in: serve on other addresses than loopback without tokens.",
+            ),
+        ],
+        False,
     ),
-]
-AllowHostOption = Annotated[
-    list[str] | None,
-    _service_option("--allow-host", help="A name under which the service is called (repeatable)."),
-]
-AllowOriginOption = Annotated[
-    list[str] | None,
-    _service_option("--allow-origin", help="A web origin whose pages may ask (CORS; repeatable)."),
-]
-RateOption = Annotated[float, _service_option(min=0, help="Requests a second for each caller; 0: no limit.")]
-BurstOption = Annotated[int, _service_option(min=1, help="Requests that a caller may send at once.")]
-TimeoutOption = Annotated[float, _service_option(min=0.01, help="Seconds a request may take.")]
-MaxBodyOption = Annotated[float, _service_option(min=0.01, help="MiB of one request.")]
-ConnectionsOption = Annotated[int, _service_option(min=1, help="Open at once.")]
-ConnectionsPerAddressOption = Annotated[
-    int,
-    _service_option(min=0, help="Of them, from one address; 0, as behind a proxy: no limit. On loopback, none."),
-]
-GraceOption = Annotated[float, _service_option(min=0, help="Seconds that running requests get after SIGTERM.")]
-LogFormOption = Annotated[
-    str, option("Form of the log. Default: text on a terminal, else JSON.", "--log", metavar="json|text")
-]
+    "allow_host": (
+        Annotated[
+            list[str] | None,
+            _service_option("--allow-host", help="A name under which the service is called (repeatable)."),
+        ],
+        None,
+    ),
+    "allow_origin": (
+        Annotated[
+            list[str] | None,
+            _service_option("--allow-origin", help="A web origin whose pages may ask (CORS; repeatable)."),
+        ],
+        None,
+    ),
+    "rate": (
+        Annotated[float, _service_option(min=0, help="Requests a second for each caller; 0: no limit.")],
+        20.0,
+    ),
+    "burst": (Annotated[int, _service_option(min=1, help="Requests that a caller may send at once.")], 200),
+    "timeout": (Annotated[float, _service_option(min=0.01, help="Seconds a request may take.")], 30.0),
+    "max_body": (Annotated[float, _service_option(min=0.01, help="MiB of one request.")], 16.0),
+    "connections": (Annotated[int, _service_option(min=1, help="Open at once.")], 512),
+    "connections_per_address": (
+        Annotated[
+            int,
+            _service_option(
+                min=0, help="Of them, from one address; 0, as behind a proxy: no limit. On loopback, none."
+            ),
+        ],
+        64,
+    ),
+    "grace": (
+        Annotated[float, _service_option(min=0, help="Seconds that running requests get after SIGTERM.")],
+        20.0,
+    ),
+    "log_form": (
+        Annotated[
+            str,
+            typer.Option("--log", metavar="json|text", help="Form of the log. Default: text on a terminal, else JSON."),
+        ],
+        "auto",
+    ),
+}
+"""What every verb that serves asks for: by name the option and its default."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from visir.cli.options import SHARED, single_or_all
+from visir.cli.options import FRONT, SHARED, single_or_all
 from visir.terminal import safe, trusted
 
 if TYPE_CHECKING:
@@ -511,10 +511,40 @@ def calls(
             }
             function(call=Call(target, given, unset), **{n: value for n, value in options.items() if n in own})
 
-        rows = [row for name, item in own.items() for row in (made.values() if name == "call" else [item])]
-        run.__signature__ = inspect.Signature([row.replace(kind=_ONLY) for row in rows])  # type: ignore[attr-defined]
-        run.__name__, run.__doc__, run.__module__ = function.__name__, function.__doc__, function.__module__
-        vars(run).update(vars(function))
-        return run
+        return _with_options(function, run, "call", made.values())
+
+    return verb_of
+
+
+def _with_options(
+    function: Callable[..., None], run: Callable[..., None], place: str, made: Iterable[inspect.Parameter]
+) -> Callable[..., None]:
+    """`run` as the verb that `function` is, with the options that stand in the place of one of its parameters."""
+    own = inspect.signature(function, eval_str=True).parameters
+    rows = [row for name, item in own.items() for row in (made if name == place else [item])]
+    run.__signature__ = inspect.Signature([row.replace(kind=_ONLY) for row in rows])  # type: ignore[attr-defined]
+    run.__name__, run.__doc__, run.__module__ = function.__name__, function.__doc__, function.__module__
+    vars(run).update(vars(function))
+    return run
+
+
+def serves(**defaults: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a verb that serves: where it says `front`, the options of every service stand, with these defaults.
+
+    It gets them by the names of `visir.serving.settings.FrontSettings`, beside host, port, open_to_all and log_form.
+    """
+    made = [
+        inspect.Parameter(name, _ONLY, default=defaults.get(name, default), annotation=kind)
+        for name, (kind, default) in FRONT.items()
+    ]
+
+    def verb_of(function: Callable[..., None]) -> Callable[..., None]:
+        def run(**options: Any) -> None:
+            front = {name: options.pop(name) for name in FRONT}
+            front["hosts"], front["origins"] = (tuple(front.pop(f"allow_{name}") or ()) for name in ("host", "origin"))
+            front["body"] = int(front.pop("max_body") * 2**20)
+            function(front=front, **options)
+
+        return _with_options(function, run, "front", made)
 
     return verb_of

@@ -80,12 +80,16 @@ def evaluate(
     Systems are baselines and trained models; a model is tested on the fold that it was not trained on.
     """
     from visir.errors import ConfigurationError
+    from visir.products.evaluation import CATEGORIES_RESULT
     from visir.products.reports.categories import categories_report
     from visir.products.task import SETTINGS
+    from visir.storage import check_new_folder
 
     names = [name.strip() for name in baselines.split(",") if name.strip()]
     if not names and not models:
         raise ConfigurationError("no system is named.", hint="name --model, --baselines, or both")
+    if out is not None:
+        check_new_folder(out, CATEGORIES_RESULT, replace=True)
     evaluation = call(
         catalogue=opened(call.given["catalogue"], format, images, option),
         systems=[*names, *(models or [])],

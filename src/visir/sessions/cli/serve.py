@@ -13,34 +13,17 @@ import typer
 
 from visir.cli import output
 from visir.cli.classify import Days, Folder, Name, make_token, token_group
-from visir.cli.options import (
-    AllowHostOption,
-    AllowOriginOption,
-    BurstOption,
-    ConnectionsOption,
-    ConnectionsPerAddressOption,
-    GraceOption,
-    HostOption,
-    LogFormOption,
-    MaxBodyOption,
-    NewFolder,
-    OpenToAllOption,
-    PortOption,
-    RateOption,
-    ReplaceOption,
-    TimeoutOption,
-    TokensOption,
-    command_line,
-    name_value_pairs,
-    out_option,
-)
-from visir.cli.verbs import Call, argument, calls, examples, option, streams
+from visir.cli.options import NewFolder, ReplaceOption, command_line, name_value_pairs, out_option
+from visir.cli.verbs import Call, argument, calls, examples, option, serves, streams
 
 # The options that say how a log's columns become events, shared by `make`, `score` and `serve`.
 
 PresetOption = Annotated[str | None, typer.Option("--preset", help="A mapping that comes with visir.")]
 MappingOption = Annotated[
     Path | None, typer.Option("--mapping", metavar="FILE", help="A mapping of your own: a TOML file.")
+]
+HistoryOption = Annotated[
+    Path | None, typer.Option(help="A folder of sessions: what visitors and customers did before.")
 ]
 
 
@@ -49,32 +32,18 @@ MappingOption = Annotated[
     "visir sessions serve buyers --host 0.0.0.0 --tokens tokens",
 )
 @streams
+@serves(port=8766, rate=200.0, burst=2_000)
 def serve(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A folder made by visir sessions train.")],
-    host: HostOption = "127.0.0.1",
-    port: PortOption = 8766,
-    tokens: TokensOption = None,
-    open_to_all: OpenToAllOption = False,
+    front: dict[str, Any],
     preset: PresetOption = None,
     mapping: MappingOption = None,
-    history: Annotated[
-        Path | None, typer.Option(help="A folder of sessions: what visitors and customers did before.")
-    ] = None,
+    history: HistoryOption = None,
     state: Annotated[
         Path | None,
         typer.Option("--state", metavar="FILE", help="Go on from this file; saved every minute and at the end."),
     ] = None,
-    allow_host: AllowHostOption = None,
-    allow_origin: AllowOriginOption = None,
-    rate: RateOption = 200.0,
-    burst: BurstOption = 2_000,
-    timeout: TimeoutOption = 30.0,
-    max_body: MaxBodyOption = 16.0,
-    connections: ConnectionsOption = 512,
-    connections_per_address: ConnectionsPerAddressOption = 64,
     queue: Annotated[int, typer.Option(min=1, help="Requests that may wait.")] = 512,
-    grace: GraceOption = 20.0,
-    log_form: LogFormOption = "auto",
 ) -> None:
     """Score events over HTTP: POST /v1/events, GET /health.
 
@@ -91,25 +60,13 @@ def serve(
         raise ConfigurationError("sessions serve: --preset and --mapping.", hint="one of them")
     serve_model(
         model,
-        host=host,
-        port=port,
-        hosts=tuple(allow_host or ()),
-        open_to_all=open_to_all,
         mapping=mapping or preset,
         history=history,
         state=state,
-        log=log_of(log_form),
+        log=log_of(front.pop("log_form")),
         ready=lambda address: typer.echo(f"visir scores events at {address}v1/events (Ctrl+C stops it)"),
-        tokens=tokens,
-        origins=tuple(allow_origin or ()),
-        rate=rate,
-        burst=burst,
-        timeout=timeout,
-        body=int(max_body * 2**20),
-        connections=connections,
-        connections_per_address=connections_per_address,
         queue=queue,
-        grace=grace,
+        **front,
     )
 
 
@@ -127,9 +84,7 @@ def score(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A folder made by visir sessions train.")],
     preset: PresetOption = None,
     mapping: MappingOption = None,
-    history: Annotated[
-        Path | None, typer.Option(help="A folder of sessions: what visitors and customers did before.")
-    ] = None,
+    history: HistoryOption = None,
     state: Annotated[
         Path | None, typer.Option("--state", metavar="FILE", help="Go on from this file, and save the state there.")
     ] = None,
