@@ -106,12 +106,17 @@ def table(shown: Table, width: int | None = None) -> None:
     console.print(to_terminal(shown))
 
 
-def finish(report: StudyReport, value: Any = None, out: Path | None = None) -> None:
-    """End a verb that made a report: write its folder, print its tables and sentences, and say where its page is."""
+def finish(
+    report: StudyReport, value: Any = None, out: Path | None = None, *, page: Path | None = None, replace: bool = False
+) -> None:
+    """End a verb that made a report: write its folder, or its page alone, print its tables and sentences, and say
+    where it is."""
     from visir.cli.options import command_line
 
     if out is not None:  # before anything is printed: whoever pipes the tables into `head` loses nothing
         report.save(out, command=command_line(), replace=True)
+    if page is not None:
+        report.write(page, command=command_line(), replace=replace)
     answer(value)
     for part in report.printed or report.headline or [report.table]:
         if isinstance(part, str):
@@ -120,6 +125,8 @@ def finish(report: StudyReport, value: Any = None, out: Path | None = None) -> N
             table(part)
     if out is not None:
         note(f"report: {out / report.name}.html")
+    if page is not None:
+        note(f"page: {page}")
 
 
 def rich_table(shown: rich.table.Table, *, markup: bool = False) -> None:

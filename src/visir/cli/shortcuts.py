@@ -63,15 +63,12 @@ def preview_command(
     Nothing else is written: shortcuts are put on when a model looks at a picture or a caption, not into the collection.
     """
     from visir.collections import open_collection
-    from visir.reports.page import is_unchanged_page
-    from visir.reports.sheets import check_suffix, write_sheet
+    from visir.reports.page import check_page
+    from visir.reports.sheets import NO_SHEET, write_sheet
     from visir.shortcuts import inject
     from visir.shortcuts.view import preview_pairs
-    from visir.storage import check_new_file
 
-    check_suffix(out)
-    if not is_unchanged_page(out):
-        check_new_file(out, replace=replace)
+    check_page(out, NO_SHEET, ".png", replace=replace)
     # Injected first and split afterwards, so that numbers are those of the whole collection.
     view = inject(open_collection(collection, images=images), shortcuts).split(split)
     pairs = preview_pairs(view, count, size)
@@ -371,7 +368,8 @@ def explain_vector(
     A dot marks words that a text has itself. With --data and no inputs, ten of its images with their captions.
     """
     from visir.errors import ConfigurationError, raise_faults, require
-    from visir.reports.words import check_suffix, write_word_sheet
+    from visir.reports.page import check_page
+    from visir.reports.words import NO_SHEET, write_word_sheet
 
     faults = [] if model else ["no checkpoint is named (--model)"]
     if not inputs and data is None:
@@ -379,7 +377,7 @@ def explain_vector(
     hint = 'visir explain-vector photo.jpg "a dog on a beach" --model runs/sparse'
     raise_faults(ConfigurationError, "explain-vector", faults, hint=hint)
     if out is not None:
-        check_suffix(out)
+        check_page(out, NO_SHEET)
     require("torch", "tokenizers", extra="sparse", purpose="sparse vectors")
     from visir.sparse.explaining import sparse_encoder, words
     from visir.sparse.top_terms import top_terms_of_sample

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from math import isnan
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from visir.display import counted, listed
-from visir.reports.page import Block, Bullets, Definitions, Fold, Page, Paragraph, Section, inline
+from visir.reports.page import Block, Bullets, Definitions, Fold, Paragraph, Section, inline
 from visir.reports.plots import DASHES, SERIES, PlotMark, dots
 from visir.reports.report import Chart, StudyReport
 from visir.reports.table import Column, Table, one_line, shortened
@@ -148,16 +147,6 @@ def tidy_profile(profile: ModelProfile) -> Table:
 
 def _text(name: str) -> Callable[[Any], Any]:
     return lambda row: getattr(row, name) or None
-
-
-def write_profile(path: str | Path, profile: ModelProfile, *, command: str = "", replace: bool = False) -> Path:
-    """Write the page of a profile and return its path."""
-    return profile_report(profile).write(path, command=command, replace=replace)
-
-
-def profile_page(profile: ModelProfile, command: str = "") -> Page:
-    """The page of a profile."""
-    return profile_report(profile).page(command)
 
 
 def profile_report(profile: ModelProfile) -> StudyReport:

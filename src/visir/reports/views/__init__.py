@@ -32,6 +32,8 @@ class View(NamedTuple):
             return lambda thing: self._named(self.report)(thing).blocks()
         if name == "save" and self.report and not self.save:
             return lambda thing, folder: self._named(self.report)(thing).save(folder, replace=True)
+        if name == "page" and self.report:
+            return lambda thing, path, replace: self._named(self.report)(thing).write(path, replace=replace)
         if name == "blocks" and not self.blocks:
             return lambda thing: [self._named(self.table)(thing)]
         made = self._named(getattr(self, name)) if getattr(self, name) else None
@@ -117,7 +119,7 @@ VIEWS = {
     ),
     "evaluation.PictureLabels": View(_CLASSES, "labels_blocks", "labels_table"),
     "studies.ModelProfile": View(
-        _PROFILE, "", "profile_table", "tidy_profile", "strength_dots", "write_profile", "profile_report"
+        _PROFILE, "", "profile_table", "tidy_profile", "strength_dots", report="profile_report"
     ),
     "studies.Audit": View("visir.reports.shortcut_audit", "", "audit_table", "", "audit_plot"),
     "reports.StudyReport": View("visir.reports.report", "blocks", "table", "", "plot"),
