@@ -24,7 +24,7 @@ from visir.cli.options import (
     name_option,
     out_option,
 )
-from visir.cli.verbs import Call, argument, calls, examples, group, option
+from visir.cli.verbs import Call, argument, calls, examples, group, option, reports
 from visir.display import counted
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ _ROWS = 20
     "visir classify 'torchvision:Food101?root=data' --model openai/clip-vit-base-patch32 --shots 1,2,4,8,16 --out food",
     "visir classify photos/ --classes 'cat,dog,other' --model openai/clip-vit-base-patch32 --out labels.csv",
 )
+@reports
 def classify(
     call: Call,
     out: Annotated[Path | None, out_option("a folder for the report; for labels a new CSV file")] = None,
@@ -129,6 +130,7 @@ def _show_labels(labels: PictureLabels, out: Path | None, replace: bool) -> None
 @examples(
     "visir probe 'scenes:2000?seed=1' --model runs/mine",
 )
+@reports
 def probe(
     collection: Annotated[
         str,
@@ -187,18 +189,22 @@ Days = Annotated[float | None, typer.Option(help="For how many days. Default: fo
 
 def show(folder: Folder) -> None:
     """Who has a token, for what, and until when."""
-    from rich.table import Table
-
     from visir.errors import raise_faults
-    from visir.serving.tokens import SCOPES, TokenError, read_tokens
+    from visir.reports.table import Column, Table
+    from visir.serving.tokens import SCOPES, Token, TokenError, read_tokens
 
-    table = Table("name", "scopes", "made", "expires", box=None)
+    def until(token: Token) -> str:
+        over = " (over)" if token.expired() else ""
+        return "never" if token.expires is None else f"{token.expires.isoformat()}{over}"
+
     tokens, faults = read_tokens(folder)
-    for token in tokens:
-        expires = "never" if token.expires is None else token.expires.isoformat()
-        scopes = ", ".join(scope for scope in SCOPES if scope in token.scopes)
-        table.add_row(token.name, scopes, token.made.isoformat(), expires + (" (over)" if token.expired() else ""))
-    output.rich_table(table)
+    columns = [
+        Column("name", of="name"),
+        Column("scopes", of=lambda token: ", ".join(scope for scope in SCOPES if scope in token.scopes)),
+        Column("made", of=lambda token: token.made.isoformat()),
+        Column("expires", of=until),
+    ]
+    output.table(Table.over(tokens, columns))
     raise_faults(TokenError, str(folder), faults, hint="these admit nobody; revoke them, and make them anew")
 
 

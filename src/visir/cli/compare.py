@@ -17,7 +17,7 @@ from visir.cli.options import (
     PublishedSystems,
     complete_published,
 )
-from visir.cli.verbs import Call, calls, examples, option
+from visir.cli.verbs import Call, calls, examples, option, reports
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     "visir compare results/clip --published brittleness-table-2 --as CLIP",
     "visir compare bm25.trec mine.trec --qrels qrels.txt --measure nDCG@10",
 )
+@reports
 def compare(
     results: Annotated[
         list[Path],

@@ -22,7 +22,7 @@ from visir.cli.options import (
     out_option,
     single_or_all,
 )
-from visir.cli.verbs import Call, argument, calls, examples, option
+from visir.cli.verbs import Call, argument, calls, examples, option, reports
 from visir.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -118,6 +118,7 @@ _BLIND = "blind"
     "visir evaluate captions.csv --embeddings npz:vectors.npz --out results/mine",
     "visir evaluate qrels.trec --run run.trec",
 )
+@reports
 def evaluate(
     collection: Annotated[
         str,
@@ -496,6 +497,7 @@ def submit(
     "visir profile runs/mine --data photos.csv --reference openai/clip-vit-base-patch32",
     "visir profile pixels --tasks classification,robustness",
 )
+@reports
 def profile(
     call: Call,
     out: Annotated[Path | None, out_option("a page, FILE.html")] = None,

@@ -35,7 +35,7 @@ class Output:
 
     def __init__(self, as_json: bool = False, quiet: bool = False) -> None:
         self.as_json, self.quiet = as_json, quiet
-        self.latex: list[str] = []
+        self.shown: list[Table] = []
         self.lines: list[str] = []
         self.tables: list[dict[str, Any]] = []
         self.value: Any = None
@@ -94,7 +94,7 @@ def table(shown: Table, width: int | None = None) -> None:
     from visir.reports import to_terminal
 
     output = current()
-    output.latex.append(shown.to_latex())
+    output.shown.append(shown)
     if output.as_json:
         names = [column.name for column in shown.columns]
         rows = [dict(zip(names, texts, strict=True)) for texts in shown.texts()]
@@ -190,7 +190,7 @@ def printing(as_json: bool, quiet: bool, latex: Path | None = None, replace: boo
             except typer.Exit as early:
                 ended = early
         if latex is not None:
-            write_new(latex, "\n".join(output.latex).encode(), replace=replace)
+            write_new(latex, "\n".join(shown.to_latex() for shown in output.shown).encode(), replace=replace)
         if as_json:
             typer.echo(json_bytes(plain(output.answer())).decode(), nl=False)
         if ended is not None:

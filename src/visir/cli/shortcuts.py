@@ -30,7 +30,7 @@ from visir.cli.options import (
     single_or_all,
 )
 from visir.cli.train import BatchOption, DataOption, EpochsOption, SplitByOption, print_recipes
-from visir.cli.verbs import Call, calls, examples, group, option
+from visir.cli.verbs import Call, calls, examples, group, option, reports
 from visir.display import counted
 
 if TYPE_CHECKING:
@@ -298,6 +298,7 @@ def merge(
     "visir truncation docci/ --model openai/clip-vit-base-patch32 --split test",
     "visir truncation captions.csv --model all-MiniLM-L6-v2 --count-only",
 )
+@reports
 def truncation(call: Call) -> None:
     """Say what truncation costs.
 

@@ -24,12 +24,11 @@ from visir.cli.options import (
     pictures_option,
     single_or_all,
 )
-from visir.cli.verbs import Call, argument, calls, examples, option
+from visir.cli.verbs import Call, argument, calls, examples, option, reports
 
 if TYPE_CHECKING:
     from visir.evaluation.stress.stress import Stress
     from visir.records import Collection
-    from visir.storage import FolderKind
 
 
 # `visir perturb`: write a collection whose captions are broken on purpose.
@@ -152,6 +151,7 @@ def _list() -> None:
     "visir granularity captions.csv",
     "visir granularity long.csv --against short.csv --out report",
 )
+@reports
 def granularity(
     call: Call,
     out: Annotated[Path | None, out_option("a folder for JSON, CSV, the values of every caption, and a page")] = None,
@@ -205,6 +205,7 @@ FAILED = 1
     "visir stress scenes:100 --model runs/first",
     "visir stress captions.csv --model runs/mine --fail-under 90",
 )
+@reports
 def stress(
     collections: Annotated[
         list[str],
@@ -364,7 +365,14 @@ def _show(
 ) -> None:
     from visir.reports import Section, StudyReport, to_markdown
     from visir.reports.report import STORED
-    from visir.reports.stress import as_dict, beside_one_another, effects_table, stress_by_label_table, whole_report
+    from visir.reports.stress import (
+        STRESS,
+        as_dict,
+        beside_one_another,
+        effects_table,
+        stress_by_label_table,
+        whole_report,
+    )
     from visir.storage import changing
 
     labelled = [[study.by(label) for label in by] for study in studies]
@@ -373,7 +381,7 @@ def _show(
     tables += beside_one_another(studies)
     pages = []
     if out is not None:
-        with changing(out, _kind(), busy=f"{out}: another process is writing there; waiting for it") as change:
+        with changing(out, STRESS, busy=f"{out}: another process is writing there; waiting for it") as change:
             change.keep_only()  # of an earlier study nothing stays beside this one
             change.commit()
             for study, part in zip(studies, parts, strict=True):
@@ -396,17 +404,12 @@ def _show(
         output.note(f"report: {page}")
 
 
-def _kind() -> FolderKind:
-    from visir.storage import FolderKind
-
-    return FolderKind("stress", "a stress report")
-
-
 def _take(out: Path, replace: bool) -> None:
     """Make the folder, or see that it may be written anew."""
     from visir.errors import VisirError
+    from visir.reports.stress import STRESS
     from visir.storage import Manifest, is_made_by_visir, put
 
     if is_made_by_visir(out, "stress") and Manifest.read(out).files and not replace:
         raise VisirError(f"{out} holds a study already.", hint="name a new folder, or replace it with --replace")
-    put(out, _kind(), {})
+    put(out, STRESS, {})

@@ -11,7 +11,7 @@ from visir.errors import VisirError
 from visir.evaluation.classification.labelling import CLASSIFICATION, PREDICTIONS, VALUES, PictureLabels
 from visir.evaluation.classification.result import Classification, Estimate, Key, method_title
 from visir.reports.page import Block, Fold, Notice, Paragraph, Section
-from visir.reports.plots import DASHES, FAINT, MARKERS, SERIES, PlotMark, Square, dots, drawing, grid
+from visir.reports.plots import DASHES, FAINT, MARKERS, SERIES, PlotMark, Square, dots, drawing, grid, line
 from visir.reports.report import Chart, StudyReport
 from visir.reports.table import Cell, Column, Table, at, one_line
 from visir.reports.views.parts import facts
@@ -38,16 +38,11 @@ def shot_curves(result: Classification) -> Plot:
             low, middle, high = (
                 100 * np.array([getattr(row.top1, name) for row in rows]) for name in ("low", "mean", "high")
             )
-            colour = SERIES[number % len(SERIES)]
             axes.plot(
                 *(x, middle),
-                color=colour,
-                marker=MARKERS[number % len(MARKERS)],
-                linestyle=DASHES[number % len(DASHES)],
-                markersize=5,
-                label=method,
+                **line(number, marker=MARKERS[number % len(MARKERS)], markersize=5, label=method),
             )
-            axes.fill_between(x, low, high, color=colour, alpha=0.15, linewidth=0)
+            axes.fill_between(x, low, high, color=line(number)["color"], alpha=0.15, linewidth=0)
         for number, row in enumerate(row for row in result.accuracies if not row.shots):
             level = 100 * row.top1.mean
             axes.axhline(level, color=SERIES[3 + number % 3], linestyle=DASHES[1 + number % 3], label=row.method)

@@ -368,13 +368,13 @@ def hit_curves(
             ordered = np.sort(of_task)
             values = 100 * np.searchsorted(ordered, ks, side="right") / len(ordered)
             label = task_words(one_line(task))
-            axes.plot(ks, values, **_line(number), linewidth=2, label=label)
+            axes.plot(ks, values, **line(number), linewidth=2, label=label)
             marks = [k for k in (1, 5, 10) if k <= top]
             heights = 100 * np.searchsorted(ordered, marks, side="right") / len(ordered)
-            axes.plot(marks, heights, MARKERS[number % len(MARKERS)], color=_line(number)["color"], markersize=5)
+            axes.plot(marks, heights, MARKERS[number % len(MARKERS)], color=line(number)["color"], markersize=5)
             if chance and task in chance:
                 expected = chance[task][ks[ks <= len(chance[task])] - 1]
-                colour = _line(number)["color"]
+                colour = line(number)["color"]
                 axes.plot(ks[: len(expected)], 100 * expected, color=colour, linewidth=0.9, linestyle=DASHES[2])
         if chance:
             axes.plot([], [], color=FAINT, linewidth=0.9, linestyle=DASHES[2], label="random order")
@@ -406,7 +406,7 @@ def rank_distribution(ranks: Mapping[str, NDArray[np.float64]]) -> Plot:
             shares = 100 * np.array([*counts, *([int(np.isinf(values).sum())] if missing else [])]) / len(values)
             places = np.arange(len(names)) - 0.4 + width * (number + 0.5)
             label = task_words(one_line(task))
-            bars = axes.bar(places, shares, width * 0.94, color=_line(number)["color"], label=label)
+            bars = axes.bar(places, shares, width * 0.94, color=line(number)["color"], label=label)
             axes.bar_label(bars, fmt="%.0f", fontsize=7.5, padding=1.5, color=INK)
         axes.set_xticks(range(len(names)), names, fontsize=9)
         axes.yaxis.get_major_locator().set_params(integer=True)
@@ -512,7 +512,7 @@ def training_curves(history: Sequence[Mapping[str, Any]]) -> Plot:
                 axes.plot(
                     [x for x, _ in points],
                     [y for _, y in points],
-                    **_line(number),
+                    **line(number),
                     marker=MARKERS[number % len(MARKERS)],
                     markersize=3.5,
                     linewidth=1.7,
@@ -544,9 +544,9 @@ def _flat(row: Mapping[str, Any]) -> dict[str, float]:
     return numbers
 
 
-def _line(number: int) -> dict[str, Any]:
+def line(number: int, **more: Any) -> dict[str, Any]:
     """The colour and the dashes of a curve; they come again when there are many."""
-    return {"color": SERIES[number % len(SERIES)], "linestyle": DASHES[number % len(DASHES)]}
+    return {"color": SERIES[number % len(SERIES)], "linestyle": DASHES[number % len(DASHES)], **more}
 
 
 def _plain_ticks(axes: Axes, ticks: Sequence[int]) -> None:

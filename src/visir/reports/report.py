@@ -80,6 +80,12 @@ class Chart:
         svg = themed(self.draw(), self.name, self.label or self.title) if self.draw else self.svg
         return Figure(svg, self.title, self.caption)
 
+    def plot(self) -> Plot:
+        """Return the plot, drawn anew."""
+        if self.draw is None:
+            raise VisirError(f"{self.title or self.name}: a picture.", hint="the study itself draws it anew: plot()")
+        return self.draw()
+
     @property
     def drawing(self) -> Markup:
         """The plot as HTML."""
@@ -378,6 +384,4 @@ def plot(report: StudyReport, name: str | None = None) -> Plot:
         raise VisirError(
             f"{report.title}: no chart {name or 'to draw'}.", hint=f"there are: {', '.join(charts) or 'none'}"
         )
-    if chosen.draw is None:
-        raise VisirError(f"{report.title}: its charts are pictures.", hint="the study itself draws them anew: plot()")
-    return chosen.draw()
+    return chosen.plot()

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visir.reports.page import Block, Paragraph, Section, inline
-from visir.reports.plots import DASHES, FAINT, INK, MARKERS, SERIES, drawing
+from visir.reports.plots import DASHES, FAINT, INK, MARKERS, SERIES, drawing, line
 from visir.reports.report import Chart, StudyReport
 from visir.reports.table import Column, Table
 from visir.studies.shortcut_audit import Audit
@@ -56,12 +56,7 @@ def audit_plot(audit: Audit) -> Plot:
             axes.plot(
                 audit.bits,
                 values.mean(1),
-                color=SERIES[number],
-                linestyle=DASHES[number],
-                marker=MARKERS[number],
-                markersize=4.5,
-                linewidth=1.8,
-                label=label,
+                **line(number, marker=MARKERS[number], markersize=4.5, linewidth=1.8, label=label),
             )
         axes.axhline(audit.baseline.mean(), color=INK, linewidth=1.2, linestyle=DASHES[2], label="never any shortcuts")
         axes.axhline(600, color=FAINT, linewidth=0.8)

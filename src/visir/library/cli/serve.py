@@ -175,24 +175,24 @@ def facets(
 
     A field is counted without the conditions on itself, so that other choices can be compared; it says so.
     """
-    from rich.table import Table
-
     from visir.library.layout import check_first_update_done
     from visir.library.searcher import Searcher
+    from visir.reports.table import Column, Table
 
     check_first_update_done(library)
     with Searcher.open(library, once=True) as searcher:
         opened = searcher.library
         counted = searcher.facets({"text": text, "where": where or (), "category": category}, field)
         output.answer({"library": opened.name, **counted.to_dict()})
-        table = Table("field", "value", "items", show_edge=False)
+        rows: list[tuple[str, str, int | None]] = []
         for facet in counted.facets:
-            for place, value in enumerate(facet.values):
-                table.add_row("" if place else facet.field, cut(value.label, _WIDEST), f"{value.count:,}")
+            names = ["" if place else facet.field for place in range(len(facet.values))]
+            values = [(cut(value.label, _WIDEST), value.count) for value in facet.values]
+            rows += [(name, *value) for name, value in zip(names, values, strict=True)]
             if facet.left_out:
-                table.add_row("", f"(without {' and '.join(map(str, facet.left_out))})", "")
+                rows.append(("", f"(without {' and '.join(map(str, facet.left_out))})", None))
             if facet.more:
-                table.add_row("", f"and {facet.more:,} more", "")
-        output.rich_table(table)
+                rows.append(("", f"and {facet.more:,} more", None))
+        output.table(Table.of([Column("field"), Column("value"), Column("items", 0)], rows))
         means = {"all": "", "found": " found", "ranked": " ranked"}[counted.of]
         output.note(f"{counted.total:,} of {len(opened):,} {opened.card.unit}{means}")

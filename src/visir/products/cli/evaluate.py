@@ -18,7 +18,7 @@ from visir.cli.options import (
     out_option,
     single_or_all,
 )
-from visir.cli.verbs import Call, argument, calls
+from visir.cli.verbs import Call, argument, calls, reports
 from visir.cli.verbs import option as words
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ def opened(source: str, format: str | None, images: list[str] | None, options: l
     relevance="What counts as right: path, every category on a product's path; drawn, one drawn category only.",
     leave="systems splits measures depth",
 )
+@reports
 def evaluate(
     call: Call,
     models: Annotated[

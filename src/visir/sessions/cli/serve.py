@@ -14,7 +14,7 @@ import typer
 from visir.cli import output
 from visir.cli.classify import Days, Folder, Name, make_token, token_group
 from visir.cli.options import NewFolder, ReplaceOption, command_line, name_value_pairs, out_option
-from visir.cli.verbs import Call, argument, calls, examples, option, serves, streams
+from visir.cli.verbs import Call, argument, calls, examples, option, reports, serves, streams
 
 # The options that say how a log's columns become events, shared by `make`, `score` and `serve`.
 
@@ -257,6 +257,7 @@ class _Lines:
 @examples(
     "visir sessions ab-test decisions.jsonl --control rules --out read-out",
 )
+@reports
 def ab_test(call: Call, out: NewFolder, replace: ReplaceOption = False) -> None:
     """Read out an online test: which variant does better, with intervals that hold at any time.
 

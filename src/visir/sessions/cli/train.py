@@ -13,7 +13,7 @@ from visir.cli.options import (
     ReplaceOption,
     out_option,
 )
-from visir.cli.verbs import Call, VerbOption, argument, calls, examples, option
+from visir.cli.verbs import Call, VerbOption, argument, calls, examples, option, reports
 from visir.sessions.cli.serve import MappingOption, PresetOption
 
 if TYPE_CHECKING:
@@ -148,6 +148,7 @@ def train(
     zone="Time zone of hours, weekdays and days. Default: the one of the sessions.",
     suppress=option("Hide cells of fewer sessions than this, and what would reveal them.", min=0),
 )
+@reports
 def describe(call: Call, out: NewFolder, replace: ReplaceOption = False) -> None:
     """Say what distinguishes sessions that buy: length, time, channel, device, switches, queries, with intervals.
 

@@ -223,7 +223,7 @@ def sessions_report(characterisation: Characterisation) -> StudyReport:
         inline("hours in <b>{}</b>", characterisation.declared["zone"]),
         *([hidden] if characterisation.suppress > 1 else []),
     ]
-    printed = [statistic_table(characterisation.statistic("table-6-1"))]
+    printed: list[Table | str] = [statistic_table(characterisation.statistic("table-6-1"))]
     printed += [sentence for of_section in sentences.values() for sentence in of_section]
     return StudyReport(
         *("sessions that buy", characterisation.name, sections, facts),

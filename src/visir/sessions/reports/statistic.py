@@ -382,4 +382,4 @@ def plot(statistic: Statistic) -> Plot:
             f"{statistic.name}: {statistic.unavailable or 'no plot; it is a table'}",
             hint=f"description.statistic({statistic.name!r}) shows it",
         )
-    return drawn[0].draw()
+    return drawn[0].plot()
