@@ -30,7 +30,7 @@ from visir.encoders.base import Encoder
 from visir.evaluation.stress.stress import stress
 from visir.files import data_directory
 from visir.records import EncoderCard
-from visir.reports.stress import write_stress_report
+from visir.reports.stress import stress_report
 
 DIMENSION = 512
 
@@ -87,7 +87,7 @@ def _once(part: Any, cache: Path, turn: int) -> None:
     found = stress(part, encoder, corruptions=[], store=store)
     studied = time.process_time() - begun - encoder.spent
     begun = time.process_time()
-    page = write_stress_report(cache / "stress.html", found, part)
+    page = stress_report(found, part).write(cache / "stress.html")
     drawn = time.process_time() - begun
     seconds = sum(one.outcome.changed.sum() for one in found.effects) / 1_000
     shares = [100 * one / (one + seconds) for one in (studied, studied + drawn)]

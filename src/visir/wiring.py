@@ -23,6 +23,10 @@ PARTS.update(
         "folder library": "visir.library.library:Library.open",
         "folder result": "visir.evaluation.results:load_evaluation",
         "folder classification": "visir.evaluation.classification.labelling:load_classification",
+        **{
+            f"folder {kind}": "visir.reports.report:StudyReport.load"
+            for kind in ("stress", "granularity", "probes", "description", "ab-test", "categories-result", "report")
+        },
         "folder index": "visir.retrieval.kinds:open_index",
         "folder parts": "visir.encoders.parts_folder:Parts",
         "results of mteb": "visir.evaluation.mteb:read_mteb",

@@ -14,7 +14,7 @@ from visir.errors import ConfigurationError
 from visir.products.evaluation import CategoryEvaluation, FirstAnswers, evaluate, first_answers
 from visir.products.generated import generate_catalogue
 from visir.products.opening import TreeErrors
-from visir.products.reports.categories import category_paths, tree_of, write_categories_report
+from visir.products.reports.categories import categories_report, category_paths, tree_of
 from visir.products.reports.evaluation import (
     depth_bars,
     differences_table,
@@ -133,8 +133,8 @@ def test_pictures_go_from_general_to_specific(found: CategoryEvaluation) -> None
 
 
 def test_the_page(found: CategoryEvaluation, tmp_path: Path) -> None:
-    page = write_categories_report(tmp_path / "a.html", found, command="visir products evaluate X").read_text("utf-8")
-    assert page == write_categories_report(tmp_path / "b.html", found, command="visir products evaluate X").read_text(
+    page = categories_report(found).write(tmp_path / "a.html", command="visir products evaluate X").read_text("utf-8")
+    assert page == categories_report(found).write(tmp_path / "b.html", command="visir products evaluate X").read_text(
         "utf-8"
     )
     for heading in ("Numbers", "Seen and unseen", "Where wrong first answers lie", "Answers as pictures", "The tree"):
@@ -144,13 +144,13 @@ def test_the_page(found: CategoryEvaluation, tmp_path: Path) -> None:
     ids = re.findall(r' id="([^"]+)"', page)
     assert len(ids) == len(set(ids))
     with refused(ConfigurationError, "dens", code="no-such-system"):
-        write_categories_report(tmp_path / "c.html", found, system="dens")
+        categories_report(found, system="dens")
 
 
 def test_by_name_and_one_system_and_one_split(tmp_path: Path) -> None:
     catalogue = generate_catalogue(80, size=64).catalogue
     found = evaluate(catalogue, [dense(catalogue)], folds(catalogue, 2)[:1], by="name", settings=["specific"])
-    page = write_categories_report(tmp_path / "a.html", found).read_text("utf-8")
+    page = categories_report(found).write(tmp_path / "a.html").read_text("utf-8")
     # Without ids there is no place in the tree, and with one system nothing to compare.
     assert "The tree of categories" not in page and "more than chance" not in page and "±" not in page
 
@@ -164,7 +164,7 @@ def test_hostile_names_are_escaped(tmp_path: Path) -> None:
     )
     everything = Split(np.zeros(4, bool), np.zeros(4, bool), np.ones(4, bool))
     found = evaluate(catalogue, [dense(catalogue, HOSTILE)], [everything])
-    page = write_categories_report(tmp_path / "a.html", found, command=HOSTILE).read_text("utf-8")
+    page = categories_report(found).write(tmp_path / "a.html", command=HOSTILE).read_text("utf-8")
     answer = ProductAnswer(HOSTILE, HOSTILE, "cosine", (("a", 0.5), ("b", 0.25)), frozenset("a"), catalogue)
     page += write_search_page(tmp_path / "b.html", answer, command=HOSTILE).read_text("utf-8")
     assert "<script" not in page and "&lt;script&gt;" in page

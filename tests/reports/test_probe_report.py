@@ -11,7 +11,7 @@ from visir.evaluation.probes import ProbedFact, ProbeReading, ProbeResult, RoleM
 from visir.reports.formats import to_markdown
 from visir.reports.plot import Plot
 from visir.reports.plots import to_svg
-from visir.reports.probes import fact_dots, facts_table, role_means, roles_table, write_probe_report
+from visir.reports.probes import fact_dots, facts_table, probe_report, role_means, roles_table
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -75,16 +75,16 @@ def test_every_fact_and_role_is_drawn_and_named() -> None:
 
 def test_the_page_is_one_file_that_runs_and_fetches_nothing(tmp_path: Path) -> None:
     made = result(name=HOSTILE)
-    page = write_probe_report(
-        tmp_path / "a.html", made, command=f"visir probe {HOSTILE}", beside={"probes.json": "all"}
+    page = probe_report(made).write(
+        tmp_path / "a.html", command=f"visir probe {HOSTILE}", beside={"probes.json": "all"}
     )
     text = page.read_text("utf-8")
-    assert write_probe_report(
-        tmp_path / "b.html", made, command=f"visir probe {HOSTILE}", beside={"probes.json": "all"}
+    assert probe_report(made).write(
+        tmp_path / "b.html", command=f"visir probe {HOSTILE}", beside={"probes.json": "all"}
     ).read_bytes() == page.read_bytes()  # fmt: skip
     assert "<script" not in text and "&lt;script&gt;" in text
     assert not re.search(r"""(?:src|href)=["'](?:https?:)?//""", text)
     assert "default-src 'none'" in text
     for part in ("net on scenes", "shortcuts <b>unique</b>", "5 folds", "probes.json", "90.0 (85.0 to 93.0)"):
         assert part in text, part
-    assert "shortcuts <b>none</b>" in write_probe_report(tmp_path / "c.html", result(shortcut=False)).read_text("utf-8")
+    assert "shortcuts <b>none</b>" in probe_report(result(shortcut=False)).write(tmp_path / "c.html").read_text("utf-8")

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import visir
+from manifests import seal
 from refusals import refused
 from visir.errors import VisirError
 from visir.reports import Chart, Column, Section, StudyReport, Table
 from visir.reports.granularity import changes_table
 from visir.reports.page import Fold, Notice, Paragraph
 from visir.reports.plots import PlotMark, dots
-from visir.storage import FolderKind, new_folder
+from visir.reports.report import harmless
+from visir.storage import FolderError, FolderKind, new_folder
 
 SYSTEMS = [
     SimpleNamespace(name="mine", mean=0.4, low=0.3, high=0.5),
@@ -53,6 +58,53 @@ def test_everything_follows_from_one_description(tmp_path: Path) -> None:
     page = (tmp_path / "out" / "note.html").read_text("utf-8")
     assert page.count("<section") == 3 and "note.csv" in page and "&lt;b&gt;" in page and "Nothing" not in page
     assert (tmp_path / "out" / "note.csv").read_text("utf-8").startswith("system,R@1,95 % interval\nmine,40.0,")
+
+
+def test_a_folder_is_opened_again_with_its_tables_charts_and_page(tmp_path: Path) -> None:
+    made = replace(report(), files={"note.csv": (report().table, "the table")})
+    made.save(tmp_path / "out", command="visir note")
+    with refused(FolderError, "out"):
+        made.save(tmp_path / "out")
+    back = visir.open(tmp_path / "out")
+    assert isinstance(back, StudyReport) and (back.kind, back.title) == (made.kind, made.title)
+    assert back.to_latex() == made.to_latex() and back.to_pandas().equals(made.to_pandas())
+    assert [type(block) for block in back.blocks()] == [type(block) for block in made.blocks()]
+    page, again = (
+        (tmp_path / "out" / "report.html").read_text("utf-8"),
+        back.write(tmp_path / "b.html").read_text("utf-8"),
+    )
+    assert "<path" in page and again.count("<path") == page.count("<path") and "visir note" in again
+    assert [column.digits for column in back.table.columns] == [column.digits for column in made.table.columns]
+    with refused(VisirError, "Means"):
+        back.plot()
+
+
+def test_a_report_of_a_stranger_neither_runs_nor_fetches_anything(tmp_path: Path) -> None:
+    evil = (
+        '<b onclick="x()">a</b><script>x()</script><img src="http://x"><a href="javascript:x()">l</a>'
+        '<svg onload="x()"><path style="fill: url(http://x)" d="M0"/><use href="http://x"/></svg>&lt;i&gt;<br>'
+    )
+    kept = '<b>a</b>x()<a>l</a><svg><path d="M0"></path><use></use></svg>&lt;i&gt;<br>'
+    assert harmless(evil) == kept
+    report().save(tmp_path / "out")
+    stored = tmp_path / "out" / "report.json"
+    content = json.loads(stored.read_text("utf-8"))
+    for blocks in (
+        [{"is": "Paragraph", "text": {"is": "html", "text": evil}}],
+        [{"is": "Figure", "svg": evil, "title": "", "caption": ""}],
+        [{"is": "Strip", "tiles": [{"is": "Tile", "picture": {"is": "Thumbnail", "uri": "http://x/a.png"}}]}],
+        [{"is": "Cards", "cards": [], "width": "1; background: url(http://x)"}],
+        [{"is": "Popen", "args": ["x"]}],
+    ):
+        content["sections"] = [{"is": "Section", "anchor": "a", "title": "A", "blocks": blocks}]
+        stored.write_text(json.dumps(content))
+        seal(tmp_path / "out")
+        if "text" in blocks[0] or "svg" in blocks[0]:
+            page = StudyReport.load(tmp_path / "out").write(tmp_path / "page.html", replace=True).read_text("utf-8")
+            assert kept in page and not any(part in page for part in ("onclick", "http://x", "javascript", "onload"))
+        else:
+            with refused(FolderError, "report.json", code="damaged"):
+                StudyReport.load(tmp_path / "out")
 
 
 def test_the_headline_stands_in_the_place_of_the_first_table() -> None:

@@ -23,8 +23,8 @@ from visir.reports.stress import (
     marked,
     per_query,
     refined_table,
+    stress_report,
     worst_hits,
-    write_stress_report,
 )
 
 
@@ -59,12 +59,12 @@ def test_marking_loses_nothing(before: str, after: str) -> None:
 
 
 def test_the_page(study: Stress, collection: Collection, tmp_path: Path) -> None:
-    page = write_stress_report(
-        tmp_path / "a.html", study, collection, fail_under=90, command="visir stress"
-    ).read_text()
-    again = write_stress_report(
-        tmp_path / "b.html", study, collection, fail_under=90, command="visir stress"
-    ).read_text()
+    page = (
+        stress_report(study, collection, fail_under=90).write(tmp_path / "a.html", command="visir stress").read_text()
+    )
+    again = (
+        stress_report(study, collection, fail_under=90).write(tmp_path / "b.html", command="visir stress").read_text()
+    )
     assert (
         page == again
         and "<script" not in page
@@ -79,7 +79,7 @@ def test_the_page(study: Stress, collection: Collection, tmp_path: Path) -> None
         "data:image/jpeg",
     ):
         assert part in page, part
-    bare = write_stress_report(tmp_path / "c.html", study).read_text()  # without the collection: no pictures
+    bare = stress_report(study).write(tmp_path / "c.html").read_text()  # without the collection: no pictures
     assert "data:image/jpeg" not in bare and "Missing Character" in bare
 
 
@@ -99,7 +99,7 @@ def test_what_comes_from_outside_is_escaped(collection: Collection, study: Stres
     broken = replace(
         study, system=evil, texts={one: f"{evil} {text}" for one, text in study.texts.items()}, notes=(evil,)
     )
-    page = write_stress_report(tmp_path / "a.html", broken, collection).read_text()
+    page = stress_report(broken, collection).write(tmp_path / "a.html").read_text()
     assert "<img src=x" not in page and "&lt;img src=x" in page
 
 

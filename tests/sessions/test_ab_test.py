@@ -12,7 +12,7 @@ from refusals import refused
 from visir.errors import ConfigurationError, VisirError
 from visir.sessions import DecisionLog, ab_test, assign
 from visir.sessions.online.ab_test import Sums, difference_over_time, read_decisions, sample_ratio_p
-from visir.sessions.reports.ab_test import sentences, write_ab_test_report
+from visir.sessions.reports.ab_test import ab_test_report, sentences
 
 HOUR = 3_600_000_000
 
@@ -161,11 +161,11 @@ def test_the_largest_amount_that_counts(tmp_path: Path) -> None:
     assert (model.mean, model.units, model.positive) == (50, 1, 1)
     assert control.mean == pytest.approx((20 + 0 - 50) / 3)
     assert (test.most, test.cut, test.amounts) == (50, 2, True)
-    page = write_ab_test_report(tmp_path / "a.html", test).read_text()
+    page = ab_test_report(test).write(tmp_path / "a.html").read_text()
     assert "2 visitors have more than 50" in page
     plain = ab_test(tmp_path / "log.jsonl")
     assert (plain.variants[1].mean, plain.cut, plain.most) == (90, 0, None)
-    assert "--most" in write_ab_test_report(tmp_path / "b.html", plain).read_text()
+    assert "--most" in ab_test_report(plain).write(tmp_path / "b.html").read_text()
     with refused(ConfigurationError, code="largest-amount-counts"):
         ab_test(tmp_path / "log.jsonl", most=0)
 
@@ -315,7 +315,7 @@ def test_assignment_is_stable_even_and_independent_between_tests() -> None:
 def test_the_page(tmp_path: Path) -> None:
     path = write_test(tmp_path / "a.jsonl", np.random.default_rng(6), 1500, (0.1, 0.2))
     test = ab_test(path)
-    page = write_ab_test_report(tmp_path / "a.html", test, command="visir sessions ab-test a.jsonl").read_text()
+    page = ab_test_report(test).write(tmp_path / "a.html", command="visir sessions ab-test a.jsonl").read_text()
     assert page.count("<svg") == 1
     assert "Can the test be trusted?" in page
     assert "visir sessions ab-test a.jsonl" in page

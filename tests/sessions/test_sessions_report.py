@@ -13,9 +13,8 @@ from described import folder, visit
 from visir.reports.plots import to_svg
 from visir.sessions.description import Characterisation, StatisticCell, describe
 from visir.sessions.reports.made_sessions import rejected_table
-from visir.sessions.reports.sessions import card_rows, findings, write_sessions_report, write_sessions_tables
+from visir.sessions.reports.sessions import card_rows, findings, sessions_report, table_files
 from visir.sessions.reports.statistic import outcome_bars, statistic_table, survival, transition_diagram, transition_map
-from visir.storage import FolderKind, new_folder
 
 pytest.importorskip("duckdb", reason="needs the extra 'sessions'")
 
@@ -38,8 +37,8 @@ def characterisation(tmp_path_factory: pytest.TempPathFactory) -> Characterisati
 
 def test_the_page(characterisation: Characterisation, tmp_path: Path) -> None:
     options = {"command": "visir sessions describe x", "beside": {"describe.json": "everything"}}
-    page = write_sessions_report(tmp_path / "a.html", characterisation, **options).read_text()  # type: ignore[arg-type]
-    assert page == write_sessions_report(tmp_path / "b.html", characterisation, **options).read_text()  # type: ignore[arg-type]
+    page = sessions_report(characterisation).write(tmp_path / "a.html", **options).read_text()  # type: ignore[arg-type]
+    assert page == sessions_report(characterisation).write(tmp_path / "b.html", **options).read_text()  # type: ignore[arg-type]
     assert "<script" not in page
     assert "made &lt;b&gt;by hand&lt;/b&gt;" in page  # what the mapping says of the log
     for name in [statistic.name for statistic in characterisation.statistics if not statistic.unavailable]:
@@ -55,7 +54,7 @@ def test_the_page(characterisation: Characterisation, tmp_path: Path) -> None:
 def test_what_cannot_be_computed_is_on_the_page(tmp_path: Path) -> None:
     rows = [visit(f"v{n}", channel=None, purchase=n > 2) for n in range(5)]
     characterisation = describe(folder(tmp_path / "log", rows))
-    page = write_sessions_report(tmp_path / "a.html", characterisation).read_text()
+    page = sessions_report(characterisation).write(tmp_path / "a.html").read_text()
     assert page.count("Cannot be computed: the log names no channel.") == 4  # in two places, and in the list
     assert "What this log cannot tell" in page
     assert "figure-6-3" in page
@@ -117,8 +116,8 @@ def test_a_table_is_printed_with_its_intervals(characterisation: Characterisatio
 
 
 def test_files_of_tables(characterisation: Characterisation, tmp_path: Path) -> None:
-    with new_folder(tmp_path / "out", FolderKind("description", "a description")) as change:
-        files = write_sessions_tables(change, "tables", characterisation)
+    files = table_files(characterisation)
+    sessions_report(characterisation).save(tmp_path / "out")
     tables = tmp_path / "out" / "tables"
     assert "tables/table-6-4.csv" in files
     rows = list(csv.DictReader((tables / "table-6-4.csv").read_text().splitlines()))

@@ -25,7 +25,7 @@ from visir.evaluation.language import LanguageModel, language_model
 from visir.evaluation.statistics import share_interval
 from visir.records import Collection, EncoderCard, Items, Pools, Qrels, Task
 from visir.reports.page import page_bytes
-from visir.reports.profile import profile_page, profile_table
+from visir.reports.profile import profile_report, profile_table
 from visir.studies.profile import profile as profile_call
 from visir.studies.profile import result as search_task
 from visir.studies.profile.profile import CAPTIONS, DATA_SETS, DataAtHand, generated_tasks, tasks_of
@@ -138,7 +138,7 @@ def test_an_empty_cell_of_the_reference_has_its_reason(tmp_path: Path) -> None:
         assert {row.reference_missing for row in result.scores} == {reason}
         line = f"{result.reference}: no value in 2 tasks (mine/text-to-image, mine/image-to-text): {reason}."
         assert line in profile_table(result).notes
-        assert line in page_bytes(profile_page(result)).decode()
+        assert line in page_bytes(profile_report(result).page()).decode()
         assert {entry["reference_missing"] for entry in result.to_dict()["scores"]} == {reason}
         assert set(result.to_pandas()["reference_missing"]) == {reason}
     alone = profiled(model_of("good", RIGHT_BUT_ONE), data)
@@ -166,7 +166,7 @@ def test_choices_of_ones_own_have_a_blind_floor(tmp_path: Path) -> None:
     (row,) = profiled("colours", source, blind=str(captions)).scores
     assert (row.skill, row.chance, row.blind, row.blind_missing) == ("choice", 0.5, 1.0, "")
     assert row.blind_by == "3-grams of captions"
-    page = page_bytes(profile_page(profiled("colours", source, blind=str(captions)))).decode()
+    page = page_bytes(profile_report(profiled("colours", source, blind=str(captions))).page()).decode()
     assert "blind, by 3-grams of captions" in page
     (row,) = profiled("colours", source, blind=str(tmp_path / "mine")).scores
     assert row.blind is None and row.score == 0  # a bag of colours sees no order; its row is measured all the same
@@ -261,7 +261,7 @@ def test_every_generated_task_is_measured_and_each_has_its_own_name() -> None:
 def test_the_same_input_gives_the_same_page() -> None:
     first, second = (profiled("colours", scenes=12, tasks="scenes/choice,scenes/gaussian-noise") for _ in range(2))
     assert first.to_dict() == second.to_dict()
-    assert page_bytes(profile_page(first)) == page_bytes(profile_page(second))
+    assert page_bytes(profile_report(first).page()) == page_bytes(profile_report(second).page())
 
 
 def test_json_has_every_number_and_no_nan(tmp_path: Path) -> None:
@@ -392,6 +392,6 @@ def test_texts_of_strangers_are_escaped_on_the_page() -> None:
         "s", "k", HOSTILE, "language", "hit@1", 3, "2", 0.5, 0.1, 0.9, 0.5, 0.4, 0.4, apart, "p", (HOSTILE,)
     )
     result = ModelProfile(HOSTILE, HOSTILE, (row,), (), {"p": (("field", HOSTILE),)})
-    page = page_bytes(profile_page(result, "visir profile x")).decode()
+    page = page_bytes(profile_report(result).page("visir profile x")).decode()
     assert "<script>alert" not in page and "&lt;script&gt;alert" in page
     assert "blind" in [column.name for column in profile_table(result).columns]

@@ -16,7 +16,7 @@ from visir.cli.main import app
 from visir.errors import ConfigurationError, VisirError
 from visir.files import read_json
 from visir.reports.plots import to_svg
-from visir.reports.shortcut_audit import audit_plot, audit_table, write_audit_report
+from visir.reports.shortcut_audit import audit_plot, audit_report, audit_table
 from visir.studies.shortcut_audit import Audit, audit, setup_trial, trials_of
 from visir.studies.trial import LOG_FILE, TRIAL_FILE, DualEncoderTrial, run_trials
 from visir.training.recipe import Recipe
@@ -51,7 +51,7 @@ def test_the_one_number_by_hand() -> None:
 
 def test_the_page_says_it_too_and_fetches_nothing(tmp_path: Path) -> None:
     audited = found([[300.0], [270.0], [240.0]])
-    page = write_audit_report(tmp_path / "a.html", audited, ["visir", "shortcuts", "audit", "<x>"]).read_text()
+    page = audit_report(audited).write(tmp_path / "a.html", command="visir shortcuts audit <x>").read_text()
     assert "<b>5.00 %</b> of retrieval, up to 4 bits" in page and "&lt;x&gt;" in page and "<script" not in page
     assert "bits of shortcut in training" in to_svg(audit_plot(audited))
     assert '<h2 id="plot-h">Retrieval over bits</h2>' in page and "<svg viewBox" in page and "&lt;svg" not in page

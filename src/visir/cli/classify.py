@@ -21,21 +21,17 @@ from visir.cli.options import (
     SeedOption,
     ShortcutsOption,
     SplitOption,
-    command_line,
     name_option,
     out_option,
 )
-from visir.cli.verbs import Call, argument, calls, examples, group, option
+from visir.cli.verbs import Call, argument, calls, examples, group, option, reports
 from visir.display import counted
 
 if TYPE_CHECKING:
     from visir.evaluation.classification.labelling import PictureLabels
-    from visir.evaluation.classification.result import Classification
-    from visir.evaluation.probes import ProbeResult
-    from visir.storage import FolderKind
 
 
-_CLASSIFICATION_PAGE, _ROWS = "classification.html", 20
+_ROWS = 20
 
 
 @calls(
@@ -70,6 +66,7 @@ _CLASSIFICATION_PAGE, _ROWS = "classification.html", 20
     "visir classify 'torchvision:Food101?root=data' --model openai/clip-vit-base-patch32 --shots 1,2,4,8,16 --out food",
     "visir classify photos/ --classes 'cat,dog,other' --model openai/clip-vit-base-patch32 --out labels.csv",
 )
+@reports
 def classify(
     call: Call,
     out: Annotated[Path | None, out_option("a folder for the report; for labels a new CSV file")] = None,
@@ -89,7 +86,9 @@ def classify(
     if isinstance(result, PictureLabels):
         _show_labels(result, out, replace)
     else:
-        _show_classification(result, out)
+        from visir.reports.classification import classification_report
+
+        output.finish(classification_report(result), result.to_dict(), out and _report_folder(out))
 
 
 def _check_out(out: Path | None, replace: bool) -> None:
@@ -107,27 +106,6 @@ def _check_out(out: Path | None, replace: bool) -> None:
 def _report_folder(out: Path) -> Path:
     """Where the report of a measured classification goes; beside labels.csv it is "labels"."""
     return out.with_suffix("") if out.suffix.lower() == ".csv" else out
-
-
-def _show_classification(result: Classification, out: Path | None) -> None:
-    from visir.reports.classification import (
-        accuracies_table,
-        best_key,
-        classes_table,
-        classification_protocol,
-        save_classification,
-    )
-
-    folder = None if out is None else _report_folder(out)
-    if folder is not None:
-        save_classification(result, folder, command=command_line())
-    output.answer(result.to_dict())
-    output.table(accuracies_table(result))
-    if len(result.classes) <= _ROWS:
-        output.table(classes_table(result, best_key(result)))
-    output.table(classification_protocol(result))
-    if folder is not None:
-        output.note(f"report: {folder / _CLASSIFICATION_PAGE}")
 
 
 def _show_labels(labels: PictureLabels, out: Path | None, replace: bool) -> None:
@@ -148,12 +126,11 @@ def _show_labels(labels: PictureLabels, out: Path | None, replace: bool) -> None
 
 # `visir probe`: which latent facts of generated scenes a model's vectors hold.
 
-_JSON, _PAGE = "probes.json", "probes.html"
-
 
 @examples(
     "visir probe 'scenes:2000?seed=1' --model runs/mine",
 )
+@reports
 def probe(
     collection: Annotated[
         str,
@@ -185,10 +162,11 @@ def probe(
     from visir.encoders import encode_dense, load
     from visir.errors import require
     from visir.evaluation.probes import probe_vectors
+    from visir.reports.probes import PROBES, probe_report
     from visir.storage import check_new_folder
 
     if out is not None:
-        check_new_folder(out, _kind(), replace=replace)
+        check_new_folder(out, PROBES, replace=replace)
     require("sklearn", extra="shortcuts", purpose="visir probe")  # before an hour of encoding, not after
     opened = open_collection(collection)
     if shortcuts:
@@ -198,29 +176,8 @@ def probe(
     opened = opened.split(split)
     encoder = load(model, device=device, dtype=dtype)
     images, texts = (encode_dense(encoder, opened, side, batch_size=batch_size) for side in ("image", "text"))
-    _show(probe_vectors(opened, images, texts, folds=folds, seed=seed), out)
-
-
-def _kind() -> FolderKind:
-    from visir.storage import FolderKind
-
-    return FolderKind("probes", "a probe report")
-
-
-def _show(result: ProbeResult, out: Path | None) -> None:
-    from visir.reports.probes import facts_table, roles_table, write_probe_report
-    from visir.storage import new_folder
-
-    if out is not None:
-        with new_folder(out, _kind(), replace=True) as change:
-            change.write_json(_JSON, result.to_dict())
-            beside = {_JSON: "every number of this page"}
-            write_probe_report(change.file(_PAGE), result, command=command_line(), beside=beside)
-    output.answer(result.to_dict())
-    output.table(facts_table(result))
-    output.table(roles_table(result))
-    if out is not None:
-        output.note(f"report: {out / _PAGE}")
+    result = probe_vectors(opened, images, texts, folds=folds, seed=seed)
+    output.finish(probe_report(result), result.to_dict(), out)
 
 
 # The verbs of tokens, for every application that has a service: who may do what.
@@ -232,18 +189,22 @@ Days = Annotated[float | None, typer.Option(help="For how many days. Default: fo
 
 def show(folder: Folder) -> None:
     """Who has a token, for what, and until when."""
-    from rich.table import Table
-
     from visir.errors import raise_faults
-    from visir.serving.tokens import SCOPES, TokenError, read_tokens
+    from visir.reports.table import Column, Table
+    from visir.serving.tokens import SCOPES, Token, TokenError, read_tokens
 
-    table = Table("name", "scopes", "made", "expires", box=None)
+    def until(token: Token) -> str:
+        over = " (over)" if token.expired() else ""
+        return "never" if token.expires is None else f"{token.expires.isoformat()}{over}"
+
     tokens, faults = read_tokens(folder)
-    for token in tokens:
-        expires = "never" if token.expires is None else token.expires.isoformat()
-        scopes = ", ".join(scope for scope in SCOPES if scope in token.scopes)
-        table.add_row(token.name, scopes, token.made.isoformat(), expires + (" (over)" if token.expired() else ""))
-    output.rich_table(table)
+    columns = [
+        Column("name", of="name"),
+        Column("scopes", of=lambda token: ", ".join(scope for scope in SCOPES if scope in token.scopes)),
+        Column("made", of=lambda token: token.made.isoformat()),
+        Column("expires", of=until),
+    ]
+    output.table(Table.over(tokens, columns))
     raise_faults(TokenError, str(folder), faults, hint="these admit nobody; revoke them, and make them anew")
 
 

@@ -4,39 +4,43 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from visir.cli import output
 from visir.cli.options import (
-    CorrectionOption,
-    MeasureOption,
     OptionalModelOption,
     PublishedCollectionOption,
     PublishedOption,
     PublishedSystemOption,
     PublishedSystems,
-    SeedOption,
     complete_published,
 )
-from visir.cli.verbs import examples
+from visir.cli.verbs import Call, calls, examples, option, reports
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rich.table import Table
-
     from visir.evaluation.explaining import Explanation, Material
-    from visir.evaluation.published import Judgement, Published, PublishedRow
+    from visir.evaluation.published import Published, PublishedRow
     from visir.records import Collection, Protocol, Result, Vectors
 
 
+@calls(
+    "visir.evaluation.compare:compare",
+    qrels=option("Judgements (TREC, TSV, CSV, JSON), when the results are files of runs.", kind=Path),
+    measures=option(to="measure"),
+    test="t, randomisation or wilcoxon.",
+    unit="What is a sample: image, with all its captions (default), or caption, which finds too much.",
+    allow=option("A protocol field that may differ; all others may not. Repeatable.", default=None),
+)
 @examples(
     "visir compare results/clip results/siglip",
     "visir compare results/clip --published brittleness-table-2 --as CLIP",
     "visir compare bm25.trec mine.trec --qrels qrels.txt --measure nDCG@10",
 )
+@reports
 def compare(
     results: Annotated[
         list[Path],
@@ -46,26 +50,11 @@ def compare(
             "is the baseline.",
         ),
     ],
-    qrels: Annotated[
-        Path | None, typer.Option(help="Judgements (TREC, TSV, CSV, JSON), when the results are files of runs.")
-    ] = None,
+    call: Call,
     published: PublishedOption = None,
     system: PublishedSystems = None,
     collection: PublishedCollectionOption = None,
     tolerance: Annotated[float, typer.Option(help="Relative tolerance for published values.")] = 0.05,
-    measure: MeasureOption = None,
-    test: Annotated[str, typer.Option(help="t, randomisation or wilcoxon.")] = "t",
-    correction: CorrectionOption = "holm",
-    unit: Annotated[
-        str | None,
-        typer.Option(
-            help="What is a sample: image, with all its captions (default), or caption, which finds too much."
-        ),
-    ] = None,
-    allow: Annotated[
-        list[str] | None, typer.Option(help="A protocol field that may differ; all others may not. Repeatable.")
-    ] = None,
-    seed: SeedOption = 0,
 ) -> None:
     """Say whether systems differ, with significance.
 
@@ -74,33 +63,25 @@ def compare(
     Results of different protocols are refused with the list of differences, unless each is allowed by name.
     """
     from visir.errors import ConfigurationError
-    from visir.evaluation.compare import compare as compare_results
     from visir.evaluation.compare import result_in
     from visir.reports import comparison_table
 
-    options: dict[str, Any] = {
-        "measures": measure,
-        "test": test,
-        "correction": correction,
-        "allow": allow or (),
-        "unit": unit,
-        "seed": seed,
-    }
-    if qrels is not None:
+    allow = call.given["allow"] or ()
+    if call.given["qrels"] is not None:
         if published is not None:
             raise ConfigurationError(
                 "--published is for results, and --qrels for runs.",
                 hint="visir evaluate … --run t2i=mine.trec --out runs/mine, then visir compare runs/mine --published …",
             )
         runs = {name: str(path) for name, path in zip(_names(results), results, strict=True)}
-        comparison = compare_results(runs, qrels=qrels, **options)
+        comparison = call(None, runs, allow=allow)
     else:
         loaded = [result_in(folder) for folder in results]
         if published is not None:
             _beside_published(loaded, published, system, collection, tolerance)
             if len(loaded) == 1:
                 return
-        comparison = compare_results(loaded, **options)
+        comparison = call(None, loaded, allow=allow)
     output.facts(comparison=comparison)
     output.table(comparison_table(comparison))
 
@@ -120,6 +101,7 @@ def _beside_published(
     from visir.errors import ConfigurationError
     from visir.evaluation.published import judge, load, orders
     from visir.evaluation.results import remarks
+    from visir.reports import published_table
 
     table = load(published)
     if names is not None and len(names) != len(results):
@@ -134,7 +116,7 @@ def _beside_published(
         judged = judge(
             result.aggregates, row, recall=result.protocol.recall, decimals=table.decimals, tolerance=tolerance
         )
-        output.rich_table(_judged(judged, table.decimals))
+        output.table(published_table(judged, system=result.system, decimals=table.decimals, tolerance=tolerance))
         output.facts(published=[*output.current().facts.get("published", ()), *judged])
         within = sum(judgement.within for judgement in judged)
         digits = sum(judgement.digits != "off" for judgement in judged)
@@ -153,32 +135,6 @@ def _beside_published(
                 else "not kept: " + "; ".join(f"{above} should be above {below}" for above, below in order.swapped)
             )
             output.text(f"order of systems, {order.task} {order.label}: {verdict}")
-
-
-def _judged(judged: Sequence[Judgement], decimals: int) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    from visir.evaluation.published.judge import decimals_of
-
-    printed = Table(box=box.SIMPLE_HEAD)
-    for heading in ("", "read as"):
-        printed.add_column(heading)
-    for heading in ("published", "here", "difference"):
-        printed.add_column(heading, justify="right", no_wrap=True)
-    for heading in ("within", "digits"):
-        printed.add_column(heading)
-    for judgement in judged:
-        printed.add_row(
-            f"{judgement.task} {judgement.label}",
-            judgement.measure,
-            f"{judgement.published:.{decimals_of(judgement.label, decimals)}f}",
-            f"{judgement.ours:.{decimals_of(judgement.label, decimals)}f}",
-            f"{judgement.relative:+.1%}",
-            "yes" if judgement.within else "no",
-            judgement.digits,
-        )
-    return printed
 
 
 # `visir explain`: under which protocol was a published number computed?

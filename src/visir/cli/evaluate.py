@@ -22,7 +22,7 @@ from visir.cli.options import (
     out_option,
     single_or_all,
 )
-from visir.cli.verbs import Call, argument, calls, examples, option
+from visir.cli.verbs import Call, argument, calls, examples, option, reports
 from visir.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -118,6 +118,7 @@ _BLIND = "blind"
     "visir evaluate captions.csv --embeddings npz:vectors.npz --out results/mine",
     "visir evaluate qrels.trec --run run.trec",
 )
+@reports
 def evaluate(
     collection: Annotated[
         str,
@@ -496,6 +497,7 @@ def submit(
     "visir profile runs/mine --data photos.csv --reference openai/clip-vit-base-patch32",
     "visir profile pixels --tasks classification,robustness",
 )
+@reports
 def profile(
     call: Call,
     out: Annotated[Path | None, out_option("a page, FILE.html")] = None,
@@ -509,29 +511,10 @@ def profile(
     Strength is where a score stands between chance (0) and perfect (100 %). What the model cannot take is listed with
     the reason. Stopped, the same command goes on: vectors are kept.
     """
-    _check_out(out, replace)
+    from visir.reports.page import check_page
+    from visir.reports.profile import profile_report
+
+    if out is not None:
+        check_page(out, "a profile is one page", ".htm", replace=replace)
     result = call()
-    from visir.reports.profile import left_out_table, profile_table, write_profile
-
-    if out is not None:
-        write_profile(out, result, command=command_line(), replace=replace)
-    output.answer(result.to_dict())
-    output.table(profile_table(result))
-    if result.left_out:
-        output.table(left_out_table(result))
-    if out is not None:
-        output.note(f"page: {out}")
-
-
-def _check_out(out: Path | None, replace: bool) -> None:
-    """Refuse a place that is taken before anything is measured."""
-    from visir.errors import VisirError
-    from visir.reports.page import is_unchanged_page
-    from visir.storage import check_new_file
-
-    if out is None:
-        return
-    if out.suffix.lower() not in (".html", ".htm"):
-        raise VisirError(f"{out}: a profile is one page.", hint=f"--out {out.with_suffix('.html')}")
-    if not is_unchanged_page(out):
-        check_new_file(out, replace=replace)
+    output.finish(profile_report(result), result.to_dict(), page=out, replace=replace)

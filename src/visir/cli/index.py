@@ -411,9 +411,8 @@ def export_command(
 
 def _show(run: Run, query_vectors: Vectors, index: Index[Any], query: dict[str, str]) -> None:
     """The answers to one text or picture; with a sparse index also which terms matched."""
-    from rich.table import Table
-
     from visir.cli.shortcuts import matched_terms
+    from visir.reports.table import Column, Table, at
 
     answers = run.answer("query")
     terms = matched_terms(query_vectors, index.select([document for document, _ in answers]), answers)
@@ -426,19 +425,11 @@ def _show(run: Run, query_vectors: Vectors, index: Index[Any], query: dict[str, 
             ],
         }
     )
-    table = Table(
-        title=f"{DOCUMENT_NAMES[run.gallery.modality]} for “{next(iter(query.values()))}”",
-        title_justify="left",
-        box=None,
-    )
-    table.add_column("rank", justify="right")
-    table.add_column("score", justify="right")
-    table.add_column("id", overflow="fold")
-    if terms:
-        table.add_column("matched terms", overflow="fold")
-    for rank, (document, score) in enumerate(answers, 1):
-        table.add_row(str(rank), f"{score:.4f}", document, *([terms[document]] if terms else []))
-    output.rich_table(table)
+    columns = [Column("rank", 0, of=at(0)), Column("score", 4, of=at(2)), Column("id", of=at(1))]
+    columns += [Column("matched terms", of=lambda row: terms[row[1]])] if terms else []
+    rows = [(rank, *answer) for rank, answer in enumerate(answers, 1)]
+    asked = next(iter(query.values()))
+    output.table(Table.over(rows, columns, caption=f"{DOCUMENT_NAMES[run.gallery.modality]} for “{asked}”"))
     if not answers:
         output.line("no document shares a term with it")
 
@@ -481,7 +472,6 @@ def info_command(folder: FolderArgument) -> None:
 
     info = open_index(folder).info()
     output.answer({"index": folder.absolute(), **output.plain(info)})
-    table = Table("index", str(folder), show_edge=False)
     rows = {
         "kind": f"{info.kind} ({'exact' if info.exact else 'approximate'})",
         "documents": f"{info.documents:,} {DOCUMENT_NAMES[info.modality]}",
@@ -491,6 +481,7 @@ def info_command(folder: FolderArgument) -> None:
         "encoder": info.encoder,
         **{name: f"{value:,}" if isinstance(value, int) else str(value) for name, value in info.details.items()},
     }
+    table = Table("index", str(folder), show_edge=False)
     for name, value in rows.items():
         table.add_row(name.replace("_", " "), value)
     output.rich_table(table)

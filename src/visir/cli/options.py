@@ -159,6 +159,16 @@ Complete = Callable[[Any, str], list[str]]
 DATA, COMPUTE, OUTPUT = "Data", "Compute", "Output"
 """Headings of the help."""
 
+
+def option(help: str, *names: str, panel: str | None = None, **more: Any) -> Any:
+    """An option of these words, under a heading of the help."""
+    return typer.Option(*names, help=help, rich_help_panel=panel, **more)
+
+
+data_option, compute_option, output_option = (
+    functools.partial(option, panel=panel) for panel in (DATA, COMPUTE, OUTPUT)
+)
+
 _SOURCE: Any = {
     "metavar": "COLLECTION",
     "help": "A file or folder in any known format, FORMAT:PATH, a folder of photos, or scenes:2000 (generated).",
@@ -181,166 +191,127 @@ ModelOption = Annotated[str, typer.Option("--model", "-m", help=_MODEL_HELP, **_
 OptionalModelOption = Annotated[str | None, typer.Option("--model", "-m", help=_MODEL_HELP, **_MODEL)]
 ModelsOption = Annotated[list[str] | None, typer.Option("--model", "-m", help=f"{_MODEL_HELP} Repeatable.", **_MODEL)]
 OwnModelOption = Annotated[
-    str | None, typer.Option("--model", "-m", help="A model: where that of the index lies now, if it was moved.")
+    str | None, option("A model: where that of the index lies now, if it was moved.", "--model", "-m")
 ]
 
 SplitOption = Annotated[
-    str | None,
-    typer.Option(
-        help="The split: test; several: train+val. Default: everything.",
-        rich_help_panel=DATA,
-        autocompletion=complete_split,
-    ),
+    str | None, data_option("The split: test; several: train+val. Default: everything.", autocompletion=complete_split)
 ]
 ImagesOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--images",
-        "-i",
-        metavar="PLACE",
-        help="Where the pictures are: a folder, zip or tar; 'none' for none. Repeatable.",
-        rich_help_panel=DATA,
+    data_option(
+        "Where the pictures are: a folder, zip or tar; 'none' for none. Repeatable.", "--images", "-i", metavar="PLACE"
     ),
 ]
 JudgementsOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--judgements",
-        "-j",
-        metavar="PLACE",
-        help="Judgements to attach: CxC, ECCV Caption, a qrels file, … Repeatable.",
-        rich_help_panel=DATA,
+    data_option(
+        "Judgements to attach: CxC, ECCV Caption, a qrels file, … Repeatable.", "--judgements", "-j", metavar="PLACE"
     ),
 ]
 FormatOption = Annotated[
     str | None,
-    typer.Option(
-        "--format",
-        "-f",
-        help="The format, where it is not recognised (visir data formats).",
-        rich_help_panel=DATA,
-        autocompletion=complete_format,
+    data_option(
+        "The format, where it is not recognised (visir data formats).", "--format", "-f", autocompletion=complete_format
     ),
 ]
 FormatOptionsOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--option",
-        metavar="NAME=VALUE",
-        help="An option of the format (visir data formats). Repeatable.",
-        rich_help_panel=DATA,
-    ),
+    data_option("An option of the format (visir data formats). Repeatable.", "--option", metavar="NAME=VALUE"),
 ]
 SkipBrokenOption = Annotated[
-    bool,
-    typer.Option("--skip-broken", help="Set pictures aside that cannot be read, and count them.", rich_help_panel=DATA),
+    bool, data_option("Set pictures aside that cannot be read, and count them.", "--skip-broken")
 ]
 CaptionsOption = Annotated[
-    str,
-    typer.Option(
-        help="Captions of each image that take part: all, first, 'first 5', 'random(seed=0)'.", rich_help_panel=DATA
-    ),
+    str, data_option("Captions of each image that take part: all, first, 'first 5', 'random(seed=0)'.")
 ]
 ShortcutsOption = Annotated[
     str | None,
-    typer.Option(
-        metavar="SPEC",
-        help="Synthetic shortcuts on pictures and captions: unique, bits:3, 'unique?on=images&seed=1'.",
-        rich_help_panel=DATA,
+    data_option(
+        "Synthetic shortcuts on pictures and captions: unique, bits:3, 'unique?on=images&seed=1'.", metavar="SPEC"
     ),
 ]
 ShortcutsSpec = Annotated[
     str,
-    typer.Option(
-        metavar="SPEC",
-        help="Synthetic shortcuts on pictures and captions: unique, or bits:3 for 2^3 numbers; behind it ?on=images "
+    data_option(
+        "Synthetic shortcuts on pictures and captions: unique, or bits:3 for 2^3 numbers; behind it ?on=images "
         "(or captions), ?per=caption, ?digits=sklearn, ?placement=packed, ?seed=1, several joined by &.",
-        rich_help_panel=DATA,
+        metavar="SPEC",
     ),
 ]
 
-GalleryOption = Annotated[str, typer.Option(help="The candidates: those of the split, or of the collection.")]
-RecallOption = Annotated[str, typer.Option(help="What R@k and rsum mean: hit, recall, capped_recall.")]
+GalleryOption = Annotated[str, option("The candidates: those of the split, or of the collection.")]
+RecallOption = Annotated[str, option("What R@k and rsum mean: hit, recall, capped_recall.")]
 OptionalRecallOption = Annotated[
     str | None,
-    typer.Option(
-        help="What R@k and rsum mean: hit (default), recall (default of judgements alone), capped_recall.",
+    option(
+        "What R@k and rsum mean: hit (default), recall (default of judgements alone), capped_recall.",
         show_default=False,
     ),
 ]
 MeasureOption = Annotated[
     list[str] | None,
-    typer.Option(help="A measure: R@1, nDCG@10, MAP. Repeatable.", autocompletion=complete_measure, show_default=False),
+    option("A measure: R@1, nDCG@10, MAP. Repeatable.", autocompletion=complete_measure, show_default=False),
 ]
 CorrectionOption = Annotated[
-    str,
-    typer.Option(help="For several tests at once: holm, bonferroni, bh or none.", autocompletion=complete_correction),
+    str, option("For several tests at once: holm, bonferroni, bh or none.", autocompletion=complete_correction)
 ]
 PublishedOption = Annotated[
     str | None,
-    typer.Option(
-        help="Published values: a JSON or TOML file, or the name of a table that comes with visir.",
+    option(
+        "Published values: a JSON or TOML file, or the name of a table that comes with visir.",
         autocompletion=complete_published,
     ),
 ]
-PublishedSystemOption = Annotated[str | None, typer.Option("--as", help="The system's name in the published table.")]
+PublishedSystemOption = Annotated[str | None, option("The system's name in the published table.", "--as")]
 PublishedSystems = Annotated[
-    list[str] | None,
-    typer.Option("--as", help="The system's name in the published table: one for each result, in their order."),
+    list[str] | None, option("The system's name in the published table: one for each result, in their order.", "--as")
 ]
-PublishedCollectionOption = Annotated[
-    str | None, typer.Option("--on", help="The collection's name in the published table.")
-]
-FoldsOption = Annotated[int, typer.Option(min=1, help="How many folds.")]
+PublishedCollectionOption = Annotated[str | None, option("The collection's name in the published table.", "--on")]
+FoldsOption = Annotated[int, option("How many folds.", min=1)]
 
 TextArgument = Annotated[str | None, typer.Argument(metavar="[TEXT]", help="What to look for.")]
-PictureOption = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Look for what fits this picture, instead of a text.")
-]
-CountOption = Annotated[int, typer.Option("-k", min=1, help="How many answers.")]
-ExamplesOption = Annotated[int, typer.Option("--count", "-n", min=0, help="How many examples.")]
+PictureOption = Annotated[Path | None, option("Look for what fits this picture, instead of a text.", metavar="FILE")]
+CountOption = Annotated[int, option("How many answers.", "-k", min=1)]
+ExamplesOption = Annotated[int, option("How many examples.", "--count", "-n", min=0)]
 KindOption = Annotated[
     str | None,
-    typer.Option(
-        help="The kind of index (visir index kinds). Default: exact, and inverted for weighted words.",
+    option(
+        "The kind of index (visir index kinds). Default: exact, and inverted for weighted words.",
         autocompletion=complete_index_kind,
     ),
 ]
 KindsOption = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
+        "The kind of index (visir index kinds). Default: exact, and inverted for weighted words.",
         "--kind",
-        help="The kind of index (visir index kinds). Default: exact, and inverted for weighted words.",
         autocompletion=complete_index_kind,
     ),
 ]
 SetOption = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="Change one setting: --set optimiser.epochs=5. Repeatable."),
+    list[str] | None, option("Change one setting: --set optimiser.epochs=5. Repeatable.", "--set", metavar="NAME=VALUE")
 ]
 IndexSetOption = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="Change one setting: --set ef-search=64. Repeatable."),
+    list[str] | None, option("Change one setting: --set ef-search=64. Repeatable.", "--set", metavar="NAME=VALUE")
 ]
-SeedOption = Annotated[int, typer.Option(min=0, help="Another seed draws anew.")]
-SeverityOption = Annotated[int, typer.Option(min=1, help="How many characters or words are changed.")]
-ResumeOption = Annotated[bool, typer.Option("--resume", help="Go on with an interrupted training in that folder.")]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only print what would be done.")]
-ListOption = Annotated[bool, typer.Option("--list", help="List what comes with visir, and stop.")]
+SeedOption = Annotated[int, option("Another seed draws anew.", min=0)]
+SeverityOption = Annotated[int, option("How many characters or words are changed.", min=1)]
+ResumeOption = Annotated[bool, option("Go on with an interrupted training in that folder.", "--resume")]
+DryRunOption = Annotated[bool, option("Only print what would be done.", "--dry-run")]
+ListOption = Annotated[bool, option("List what comes with visir, and stop.", "--list")]
 
 DeviceOption = Annotated[
     str | None,
-    typer.Option(
-        help="cpu, cuda, cuda:1, mps, …; openvino compiles for the CPU. Default: the best there is.",
-        rich_help_panel=COMPUTE,
+    compute_option(
+        "cpu, cuda, cuda:1, mps, …; openvino compiles for the CPU. Default: the best there is.",
         autocompletion=complete_device,
     ),
 ]
 SearchDeviceOption = Annotated[
     str | None,
-    typer.Option(
-        help="Where vectors are searched: cuda, cuda:1, …; the numbers are the same. Default: the cores.",
-        rich_help_panel=COMPUTE,
+    compute_option(
+        "Where vectors are searched: cuda, cuda:1, …; the numbers are the same. Default: the cores.",
         autocompletion=complete_device,
     ),
 ]
@@ -354,39 +325,19 @@ ComposeOption = Annotated[
     ),
 ]
 DtypeOption = Annotated[
-    str,
-    typer.Option(
-        help="Arithmetic of the forward pass: float32, bfloat16, float16; int8 with --device openvino.",
-        rich_help_panel=COMPUTE,
-    ),
+    str, compute_option("Arithmetic of the forward pass: float32, bfloat16, float16; int8 with --device openvino.")
 ]
 BatchSizeOption = Annotated[
-    int | None,
-    typer.Option(
-        min=1, metavar="N", help="Inputs per forward pass. Default: the model's own.", rich_help_panel=COMPUTE
-    ),
+    int | None, compute_option("Inputs per forward pass. Default: the model's own.", min=1, metavar="N")
 ]
 WorkersOption = Annotated[
-    int | None,
-    typer.Option(
-        min=1, metavar="N", help="Threads that decode pictures. Default: one per core.", rich_help_panel=COMPUTE
-    ),
+    int | None, compute_option("Threads that decode pictures. Default: one per core.", min=1, metavar="N")
 ]
-JobsOption = Annotated[
-    int | None,
-    typer.Option(min=1, metavar="N", help="Processes side by side. Default: one per core.", rich_help_panel=COMPUTE),
-]
-ThreadsOption = Annotated[
-    int | None, typer.Option(min=0, metavar="N", help="Threads. Default: one per core.", rich_help_panel=COMPUTE)
-]
-MemoryOption = Annotated[
-    str | None, typer.Option(help="What the engine may hold in memory: 2GB.", rich_help_panel=COMPUTE)
-]
+JobsOption = Annotated[int | None, compute_option("Processes side by side. Default: one per core.", min=1, metavar="N")]
+ThreadsOption = Annotated[int | None, compute_option("Threads. Default: one per core.", min=0, metavar="N")]
+MemoryOption = Annotated[str | None, compute_option("What the engine may hold in memory: 2GB.")]
 ReplaceOption = Annotated[
-    bool,
-    typer.Option(
-        "--replace", help="Replace results of visir in that folder, or the file of that name.", rich_help_panel=OUTPUT
-    ),
+    bool, output_option("Replace results of visir in that folder, or the file of that name.", "--replace")
 ]
 
 
@@ -477,42 +428,67 @@ def command_line() -> str:
 SERVICE = "Who may ask, how much, how fast"
 """Heading of the options of a service's front; every verb that serves has them."""
 
-HostOption = Annotated[str, typer.Option(help="The address to listen on.")]
-PortOption = Annotated[int, typer.Option(min=0, max=65535, help="0 takes any that is free.")]
-
 
 def _service_option(*names: str, **more: Any) -> Any:
     return typer.Option(*names, rich_help_panel=SERVICE, **more)
 
 
-TokensOption = Annotated[Path | None, _service_option(help="The folder of tokens: who may do what.")]
-OpenToAllOption = Annotated[
-    bool,
-    _service_option(
-        "--no-tokens",
-        "--open-to-all",
-        help="Let everybody in: serve on other addresses than loopback without tokens.",
+FRONT: dict[str, tuple[Any, Any]] = {
+    "host": (Annotated[str, option("The address to listen on.")], "127.0.0.1"),
+    "port": (Annotated[int, option("0 takes any that is free.", min=0, max=65535)], 0),
+    "tokens": (Annotated[Path | None, _service_option(help="The folder of tokens: who may do what.")], None),
+    "open_to_all": (
+        Annotated[
+            bool,
+            _service_option(
+                "--no-tokens",
+                "--open-to-all",
+                help="Let everybody in: serve on other addresses than loopback without tokens.",
+            ),
+        ],
+        False,
     ),
-]
-AllowHostOption = Annotated[
-    list[str] | None,
-    _service_option("--allow-host", help="A name under which the service is called (repeatable)."),
-]
-AllowOriginOption = Annotated[
-    list[str] | None,
-    _service_option("--allow-origin", help="A web origin whose pages may ask (CORS; repeatable)."),
-]
-RateOption = Annotated[float, _service_option(min=0, help="Requests a second for each caller; 0: no limit.")]
-BurstOption = Annotated[int, _service_option(min=1, help="Requests that a caller may send at once.")]
-TimeoutOption = Annotated[float, _service_option(min=0.01, help="Seconds a request may take.")]
-MaxBodyOption = Annotated[float, _service_option(min=0.01, help="MiB of one request.")]
-ConnectionsOption = Annotated[int, _service_option(min=1, help="Open at once.")]
-ConnectionsPerAddressOption = Annotated[
-    int,
-    _service_option(min=0, help="Of them, from one address; 0, as behind a proxy: no limit. On loopback, none."),
-]
-GraceOption = Annotated[float, _service_option(min=0, help="Seconds that running requests get after SIGTERM.")]
-LogFormOption = Annotated[
-    str,
-    typer.Option("--log", metavar="json|text", help="Form of the log. Default: text on a terminal, else JSON."),
-]
+    "allow_host": (
+        Annotated[
+            list[str] | None,
+            _service_option("--allow-host", help="A name under which the service is called (repeatable)."),
+        ],
+        None,
+    ),
+    "allow_origin": (
+        Annotated[
+            list[str] | None,
+            _service_option("--allow-origin", help="A web origin whose pages may ask (CORS; repeatable)."),
+        ],
+        None,
+    ),
+    "rate": (
+        Annotated[float, _service_option(min=0, help="Requests a second for each caller; 0: no limit.")],
+        20.0,
+    ),
+    "burst": (Annotated[int, _service_option(min=1, help="Requests that a caller may send at once.")], 200),
+    "timeout": (Annotated[float, _service_option(min=0.01, help="Seconds a request may take.")], 30.0),
+    "max_body": (Annotated[float, _service_option(min=0.01, help="MiB of one request.")], 16.0),
+    "connections": (Annotated[int, _service_option(min=1, help="Open at once.")], 512),
+    "connections_per_address": (
+        Annotated[
+            int,
+            _service_option(
+                min=0, help="Of them, from one address; 0, as behind a proxy: no limit. On loopback, none."
+            ),
+        ],
+        64,
+    ),
+    "grace": (
+        Annotated[float, _service_option(min=0, help="Seconds that running requests get after SIGTERM.")],
+        20.0,
+    ),
+    "log_form": (
+        Annotated[
+            str,
+            typer.Option("--log", metavar="json|text", help="Form of the log. Default: text on a terminal, else JSON."),
+        ],
+        "auto",
+    ),
+}
+"""What every verb that serves asks for: by name the option and its default."""

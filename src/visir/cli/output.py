@@ -22,6 +22,7 @@ from visir.terminal import one_line
 if TYPE_CHECKING:
     import rich.table
 
+    from visir.reports.report import StudyReport
     from visir.reports.table import Table
 
 
@@ -34,6 +35,7 @@ class Output:
 
     def __init__(self, as_json: bool = False, quiet: bool = False) -> None:
         self.as_json, self.quiet = as_json, quiet
+        self.shown: list[Table] = []
         self.lines: list[str] = []
         self.tables: list[dict[str, Any]] = []
         self.value: Any = None
@@ -92,6 +94,7 @@ def table(shown: Table, width: int | None = None) -> None:
     from visir.reports import to_terminal
 
     output = current()
+    output.shown.append(shown)
     if output.as_json:
         names = [column.name for column in shown.columns]
         rows = [dict(zip(names, texts, strict=True)) for texts in shown.texts()]
@@ -101,6 +104,29 @@ def table(shown: Table, width: int | None = None) -> None:
     if width is not None:
         console.width = max(console.width, width)
     console.print(to_terminal(shown))
+
+
+def finish(
+    report: StudyReport, value: Any = None, out: Path | None = None, *, page: Path | None = None, replace: bool = False
+) -> None:
+    """End a verb that made a report: write its folder, or its page alone, print its tables and sentences, and say
+    where it is."""
+    from visir.cli.options import command_line
+
+    if out is not None:  # before anything is printed: whoever pipes the tables into `head` loses nothing
+        report.save(out, command=command_line(), replace=True)
+    if page is not None:
+        report.write(page, command=command_line(), replace=replace)
+    answer(value)
+    for part in report.printed or report.headline or [report.table]:
+        if isinstance(part, str):
+            text(part)
+        else:
+            table(part)
+    if out is not None:
+        note(f"report: {out / report.name}.html")
+    if page is not None:
+        note(f"page: {page}")
 
 
 def rich_table(shown: rich.table.Table, *, markup: bool = False) -> None:
@@ -142,13 +168,17 @@ def console_of_verb() -> Any:
 
 
 @contextmanager
-def printing(as_json: bool, quiet: bool) -> Iterator[None]:
-    """Run a verb: notes and progress as it was asked, and its JSON value at the end, also when it exits early."""
+def printing(as_json: bool, quiet: bool, latex: Path | None = None, replace: bool = False) -> Iterator[None]:
+    """Run a verb: notes and progress as it was asked, and at its end, also an early one, its JSON and LaTeX."""
     from visir.files import json_bytes
     from visir.progress import quiet as without_progress
+    from visir.storage import check_new_file, write_new
 
+    if latex is not None:
+        check_new_file(latex, replace=replace)
     output = Output(as_json, quiet)
     before = _output.set(output)
+    ended: typer.Exit | None = None
     try:
         with ExitStack() as stack:
             if quiet:
@@ -157,13 +187,14 @@ def printing(as_json: bool, quiet: bool) -> Iterator[None]:
                 stack.enter_context(redirect_stdout(sys.stderr))
             try:
                 yield
-            except typer.Exit:
-                if as_json:
-                    stack.close()
-                    typer.echo(json_bytes(plain(output.answer())).decode(), nl=False)
-                raise
+            except typer.Exit as early:
+                ended = early
+        if latex is not None:
+            write_new(latex, "\n".join(shown.to_latex() for shown in output.shown).encode(), replace=replace)
         if as_json:
             typer.echo(json_bytes(plain(output.answer())).decode(), nl=False)
+        if ended is not None:
+            raise ended
     finally:
         _output.reset(before)
 

@@ -25,11 +25,12 @@ from visir.cli.options import (
     SetOption,
     ShortcutsSpec,
     SplitOption,
+    command_line,
     out_option,
     single_or_all,
 )
 from visir.cli.train import BatchOption, DataOption, EpochsOption, SplitByOption, print_recipes
-from visir.cli.verbs import Call, calls, examples, group, option
+from visir.cli.verbs import Call, calls, examples, group, option, reports
 from visir.display import counted
 
 if TYPE_CHECKING:
@@ -62,15 +63,12 @@ def preview_command(
     Nothing else is written: shortcuts are put on when a model looks at a picture or a caption, not into the collection.
     """
     from visir.collections import open_collection
-    from visir.reports.page import is_unchanged_page
-    from visir.reports.sheets import check_suffix, write_sheet
+    from visir.reports.page import check_page
+    from visir.reports.sheets import NO_SHEET, write_sheet
     from visir.shortcuts import inject
     from visir.shortcuts.view import preview_pairs
-    from visir.storage import check_new_file
 
-    check_suffix(out)
-    if not is_unchanged_page(out):
-        check_new_file(out, replace=replace)
+    check_page(out, NO_SHEET, ".png", replace=replace)
     # Injected first and split afterwards, so that numbers are those of the whole collection.
     view = inject(open_collection(collection, images=images), shortcuts).split(split)
     pairs = preview_pairs(view, count, size)
@@ -99,10 +97,8 @@ def audit_command(
     Killed, the same command goes on. A pretrained model is audited by fine-tuning it: a recipe with tower =
     "pretrained", or --set image.encoder=MODEL --set text.encoder=MODEL over one that has it.
     """
-    import sys
-
     from visir.errors import require
-    from visir.reports.shortcut_audit import audit_table, write_audit_report
+    from visir.reports.shortcut_audit import audit_report
     from visir.studies.shortcut_audit import BITS, audit
     from visir.training.recipe import read_recipe
     from visir.training.shipped import find_recipe
@@ -111,8 +107,9 @@ def audit_command(
     settings = read_recipe(find_recipe(recipe), changes or ())
     folder = out or Path("runs") / f"audit-{settings.name}"
     outcome = audit(settings, out=folder, bits=tuple(bits or BITS), seeds=tuple(seeds or (0,)), jobs=jobs)
-    page = write_audit_report(folder / "audit.html", outcome, ["visir", *sys.argv[1:]])
-    output.table(audit_table(outcome))
+    report = audit_report(outcome)
+    page = report.write(folder / "audit.html", command=command_line())
+    output.table(report.table)
     output.facts(page=page)
     output.note(f"page: {page}")
 
@@ -301,6 +298,7 @@ def merge(
     "visir truncation docci/ --model openai/clip-vit-base-patch32 --split test",
     "visir truncation captions.csv --model all-MiniLM-L6-v2 --count-only",
 )
+@reports
 def truncation(call: Call) -> None:
     """Say what truncation costs.
 
@@ -371,7 +369,8 @@ def explain_vector(
     A dot marks words that a text has itself. With --data and no inputs, ten of its images with their captions.
     """
     from visir.errors import ConfigurationError, raise_faults, require
-    from visir.reports.words import check_suffix, write_word_sheet
+    from visir.reports.page import check_page
+    from visir.reports.words import NO_SHEET, write_word_sheet
 
     faults = [] if model else ["no checkpoint is named (--model)"]
     if not inputs and data is None:
@@ -379,7 +378,7 @@ def explain_vector(
     hint = 'visir explain-vector photo.jpg "a dog on a beach" --model runs/sparse'
     raise_faults(ConfigurationError, "explain-vector", faults, hint=hint)
     if out is not None:
-        check_suffix(out)
+        check_page(out, NO_SHEET)
     require("torch", "tokenizers", extra="sparse", purpose="sparse vectors")
     from visir.sparse.explaining import sparse_encoder, words
     from visir.sparse.top_terms import top_terms_of_sample

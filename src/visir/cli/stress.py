@@ -24,13 +24,11 @@ from visir.cli.options import (
     pictures_option,
     single_or_all,
 )
-from visir.cli.verbs import Call, argument, calls, examples, option
+from visir.cli.verbs import Call, argument, calls, examples, option, reports
 
 if TYPE_CHECKING:
-    from visir.evaluation.granularity import GranularityStudy
     from visir.evaluation.stress.stress import Stress
     from visir.records import Collection
-    from visir.storage import FolderKind
 
 
 # `visir perturb`: write a collection whose captions are broken on purpose.
@@ -137,8 +135,6 @@ def _list() -> None:
 
 # `visir granularity`: how detailed the captions of a collection are.
 
-_JSON, _GRANULARITY_PAGE = "granularity.json", "granularity.html"
-
 
 @calls(
     "visir.evaluation.granularity:granularity",
@@ -155,6 +151,7 @@ _JSON, _GRANULARITY_PAGE = "granularity.json", "granularity.html"
     "visir granularity captions.csv",
     "visir granularity long.csv --against short.csv --out report",
 )
+@reports
 def granularity(
     call: Call,
     out: Annotated[Path | None, out_option("a folder for JSON, CSV, the values of every caption, and a page")] = None,
@@ -169,38 +166,22 @@ def granularity(
     from visir.collections import open_collection
     from visir.errors import ConfigurationError, VisirError, nearest
     from visir.evaluation.granularity import BOTH
+    from visir.reports.granularity import GRANULARITY, granularity_report
     from visir.robustness.granularity import PROFILES
-    from visir.storage.claims import check_local
+    from visir.storage import check_new_folder
 
     profile = call.given["profiles"]
-    if out is not None:
-        check_local(out)
-    if out is not None and (out / _JSON).is_file() and not replace:
+    if out is not None and (out / "granularity.json").is_file() and not replace:
         raise VisirError(f"{out} holds a report already.", hint="name a new folder, or replace it with --replace")
+    if out is not None:
+        check_new_folder(out, GRANULARITY, replace=True)
     if profile not in (*PROFILES, "both"):
         raise ConfigurationError(
             f"unknown profile {profile!r}", hint=nearest(profile, (*PROFILES, "both")), code="unknown-profile"
         )
     sides = {name: open_collection(call.given[name]) for name in ("source", "against") if call.given[name] is not None}
     outcome = call(profiles=BOTH if profile == "both" else (profile,), **sides)
-    _show_granularity(outcome, out)
-
-
-def _show_granularity(outcome: GranularityStudy, out: Path | None) -> None:
-    from visir.reports.granularity import changes_table, means_table, protocol_table
-
-    if out is not None:
-        from visir.reports.granularity import save_granularity
-
-        save_granularity(outcome, out, command=command_line())
-    output.answer(outcome.to_dict())
-    for position in range(len(outcome.counted)):
-        output.table(means_table(outcome, position))
-    for profile in outcome.comparisons:
-        output.table(changes_table(outcome, profile))
-    output.table(protocol_table(outcome))
-    if out is not None:
-        output.note(f"report: {out / _GRANULARITY_PAGE}")
+    output.finish(granularity_report(outcome), outcome.to_dict(), out)
 
 
 _PAGE, _TABLES = "stress.html", "tables.md"
@@ -224,6 +205,7 @@ FAILED = 1
     "visir stress scenes:100 --model runs/first",
     "visir stress captions.csv --model runs/mine --fail-under 90",
 )
+@reports
 def stress(
     collections: Annotated[
         list[str],
@@ -381,40 +363,37 @@ def _check_labels(collection: Collection, labels: list[str]) -> None:
 def _show(
     studies: list[Stress], parts: list[Collection], out: Path | None, fail_under: float | None, by: list[str]
 ) -> None:
-    from visir.reports import to_markdown
+    from visir.reports import Section, StudyReport, to_markdown
+    from visir.reports.report import STORED
     from visir.reports.stress import (
+        STRESS,
         as_dict,
-        decrease_table,
+        beside_one_another,
         effects_table,
-        jaccard_table,
-        plain_table,
-        refined_table,
         stress_by_label_table,
-        write_stress,
+        whole_report,
     )
     from visir.storage import changing
 
     labelled = [[study.by(label) for label in by] for study in studies]
     tables = [effects_table(study) for study in studies]
     tables += [stress_by_label_table(shown) for of_study in labelled for shown in of_study]
-    if len(studies) > 1:
-        tables += [decrease_table(studies), plain_table(studies)]
-    if len({study.collection for study in studies}) > 1:
-        tables.append(refined_table(studies))
-    if any(study.jaccard is not None for study in studies):
-        tables.append(jaccard_table(studies))
+    tables += beside_one_another(studies)
     pages = []
     if out is not None:
-        with changing(out, _kind(), busy=f"{out}: another process is writing there; waiting for it") as change:
+        with changing(out, STRESS, busy=f"{out}: another process is writing there; waiting for it") as change:
             change.keep_only()  # of an earlier study nothing stays beside this one
             change.commit()
             for study, part in zip(studies, parts, strict=True):
                 folder = "" if len(studies) == 1 else f"{_slug(study.system)}-{_slug(study.collection)}/"
-                write_stress(change, study, part, folder=folder, fail_under=fail_under, command=command_line())
+                report = whole_report(study, part, fail_under=fail_under)
+                report.write_files(change, _PAGE, report.files, folder=folder, command=command_line())
                 pages.append(out / folder / _PAGE)
             if len(studies) > 1:
                 change.write(_TABLES, "\n\n".join(to_markdown(table) for table in tables).encode())
                 pages.append(out / _TABLES)
+                together = StudyReport("brittleness reports", out.name, [Section("tables", "Side by side", tables)])
+                change.write(STORED, together.to_bytes(command_line()))
     rows = [{shown.label: shown.to_arrow().to_pylist() for shown in of_study} for of_study in labelled]
     more: list[dict[str, Any]] = [{"by": of_study} if by else {} for of_study in rows]
     plain = [{**as_dict(study), **added} for study, added in zip(studies, more, strict=True)]
@@ -425,17 +404,12 @@ def _show(
         output.note(f"report: {page}")
 
 
-def _kind() -> FolderKind:
-    from visir.storage import FolderKind
-
-    return FolderKind("stress", "a stress report")
-
-
 def _take(out: Path, replace: bool) -> None:
     """Make the folder, or see that it may be written anew."""
     from visir.errors import VisirError
+    from visir.reports.stress import STRESS
     from visir.storage import Manifest, is_made_by_visir, put
 
     if is_made_by_visir(out, "stress") and Manifest.read(out).files and not replace:
         raise VisirError(f"{out} holds a study already.", hint="name a new folder, or replace it with --replace")
-    put(out, _kind(), {})
+    put(out, STRESS, {})

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from visir.cli.options import SHARED, single_or_all
+from visir.cli.options import FRONT, SHARED, single_or_all
 from visir.terminal import safe, trusted
 
 if TYPE_CHECKING:
@@ -246,6 +246,11 @@ JsonOption = Annotated[
 QuietOption = Annotated[
     bool, typer.Option("--quiet", "-q", help="No progress, and no notes beside the result.", rich_help_panel="Output")
 ]
+LatexOption = Annotated[
+    Path | None,
+    typer.Option("--latex", metavar="FILE", help="Write the tables as LaTeX too: FILE.tex.", rich_help_panel="Output"),
+]
+_LATEX = inspect.Parameter("latex", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=LatexOption)
 _PRINTED = {
     "as_json": inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=JsonOption),
     "quiet": inspect.Parameter("quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=QuietOption),
@@ -268,8 +273,14 @@ def streams(function: F) -> F:
     return function
 
 
+def reports(function: F) -> F:
+    """Mark a verb whose tables a paper may want: it has `--latex`."""
+    function.reports = True  # type: ignore[attr-defined]
+    return function
+
+
 def verb(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function with `--json` and `--quiet`, and with a help that fits the terminal's width."""
+    """The function with `--json`, `--quiet` and maybe `--latex`, and with a help that fits the terminal's width."""
     if getattr(function, "is_verb", False):
         return function
     own = inspect.signature(function, eval_str=True).parameters
@@ -280,10 +291,13 @@ def verb(function: Callable[..., Any]) -> Callable[..., Any]:
 
         if getattr(function, "streams", False):
             return function(**options)
-        with printing(options.pop("as_json"), options.pop("quiet")):
+        latex = {"latex": options.pop("latex"), "replace": options.get("replace", False)} if "latex" in added else {}
+        with printing(options.pop("as_json"), options.pop("quiet"), **latex):
             return function(**options)
 
     added = {} if getattr(function, "streams", False) else {n: item for n, item in _PRINTED.items() if n not in own}
+    if getattr(function, "reports", False):
+        added = {"latex": _LATEX} | added
     parameters = {name: item.replace(kind=inspect.Parameter.KEYWORD_ONLY) for name, item in own.items()} | added
     run.__signature__ = inspect.Signature([*parameters.values()])  # type: ignore[attr-defined]
     run.__annotations__ = {name: item.annotation for name, item in parameters.items()}
@@ -433,14 +447,17 @@ class Call:
     def __init__(self, target: str, given: dict[str, Any], unset: frozenset[str]) -> None:
         self.target, self.given, self._unset = target, given, unset
 
-    def __call__(self, only: str | None = None, /, **other: Any) -> Any:
-        """Call it with what was given, or with `only` some of it; what is named here stands in its place."""
+    def __call__(self, only: str | None = None, /, *before: Any, **other: Any) -> Any:
+        """Call it with what was given, or with `only` some of it; what is named here stands in its place.
+
+        `before` are arguments of a function that takes any number of them.
+        """
         module, _, name = self.target.partition(":")
         function = getattr(__import__(module, globals(), None, (name,), 0), name)
         known = parameters_of(self.target)
         values = {name: value for name, value in self.given.items() if only is None or name in only.split()} | other
         values = {name: value for name, value in values.items() if value is not None or name not in self._unset}
-        first = []
+        first = [*before]
         for item, about in known.items():
             if not about.is_positional or item not in values:
                 break
@@ -494,10 +511,40 @@ def calls(
             }
             function(call=Call(target, given, unset), **{n: value for n, value in options.items() if n in own})
 
-        rows = [row for name, item in own.items() for row in (made.values() if name == "call" else [item])]
-        run.__signature__ = inspect.Signature([row.replace(kind=_ONLY) for row in rows])  # type: ignore[attr-defined]
-        run.__name__, run.__doc__, run.__module__ = function.__name__, function.__doc__, function.__module__
-        vars(run).update(vars(function))
-        return run
+        return _with_options(function, run, "call", made.values())
+
+    return verb_of
+
+
+def _with_options(
+    function: Callable[..., None], run: Callable[..., None], place: str, made: Iterable[inspect.Parameter]
+) -> Callable[..., None]:
+    """`run` as the verb that `function` is, with the options that stand in the place of one of its parameters."""
+    own = inspect.signature(function, eval_str=True).parameters
+    rows = [row for name, item in own.items() for row in (made if name == place else [item])]
+    run.__signature__ = inspect.Signature([row.replace(kind=_ONLY) for row in rows])  # type: ignore[attr-defined]
+    run.__name__, run.__doc__, run.__module__ = function.__name__, function.__doc__, function.__module__
+    vars(run).update(vars(function))
+    return run
+
+
+def serves(**defaults: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a verb that serves: where it says `front`, the options of every service stand, with these defaults.
+
+    It gets them by the names of `visir.serving.settings.FrontSettings`, beside host, port, open_to_all and log_form.
+    """
+    made = [
+        inspect.Parameter(name, _ONLY, default=defaults.get(name, default), annotation=kind)
+        for name, (kind, default) in FRONT.items()
+    ]
+
+    def verb_of(function: Callable[..., None]) -> Callable[..., None]:
+        def run(**options: Any) -> None:
+            front = {name: options.pop(name) for name in FRONT}
+            front["hosts"], front["origins"] = (tuple(front.pop(f"allow_{name}") or ()) for name in ("host", "origin"))
+            front["body"] = int(front.pop("max_body") * 2**20)
+            function(front=front, **options)
+
+        return _with_options(function, run, "front", made)
 
     return verb_of

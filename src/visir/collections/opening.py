@@ -213,7 +213,8 @@ def open(
             - a task: `{"queries": …, "documents": …, "qrels": …}`, where each is a dictionary, a list, a data frame, a
               data set or a file (`visir.collections.task_memory.read_task` lists the forms),
             - a file of results of mteb (`NFCorpus.json`), which becomes `MtebResults`,
-            - a library, or the folder of a result, of a classification, of an index or of parts, that visir made.
+            - a library, or the folder of a result, of a classification, of a report (`StudyReport`), of an index or of
+              parts, that visir made.
 
             A collection that is open already is returned as it is.
         images: Where the pictures are: a folder, zip or tar, or a list of them. By default they are looked for beside
@@ -228,7 +229,8 @@ def open(
 
     Returns:
         A `Collection`; a `TaskFile` for a task with queries and documents of its own, a `TaskSet` for several; a
-        `Library`, an `Evaluation`, a `Classification`, an index or `Parts` for folders that visir made.
+        `Library`, an `Evaluation`, a `Classification`, a `StudyReport`, an index or `Parts` for folders that visir
+        made.
 
     Raises:
         CollectionError: With all faults of the source at once.

@@ -44,7 +44,7 @@ from visir.products.task import (
 from visir.products.task import folds as cut
 from visir.records import Result, Run
 from visir.records.catalogue import Catalogue
-from visir.storage import FolderChange, FolderKind, new_folder
+from visir.storage import FolderKind, new_folder
 
 TABLE = ("precision@1", "precision@5", "precision@10", "capped_map@5", "capped_map@10", "rprecision")
 """The columns of Table 7.1. Its mAP@k is read as `capped_map@k`; see `MEASURED`."""
@@ -367,16 +367,20 @@ FILES = {
 def save(evaluation: CategoryEvaluation, folder: str | Path) -> Path:
     """Write the three files into a new folder, or in the place of an earlier evaluation; other files there stay."""
     with new_folder(folder, CATEGORIES_RESULT, replace=True) as change:
-        write_result(change, evaluation)
+        for name, content in contents(evaluation).items():
+            if isinstance(content, pa.Table):
+                pq.write_table(content, change.file(name), compression="zstd")
+            else:
+                change.write_json(name, content)
     return Path(folder)
 
 
-def write_result(change: FolderChange, evaluation: CategoryEvaluation) -> None:
-    """Write the three files into a folder that is being made."""
+def contents(evaluation: CategoryEvaluation) -> dict[str, Any]:
+    """What stands in the three files: two tables of Arrow, and plain values."""
     trials = [(system, setting, trial) for (system, setting), part in evaluation.trials.items() for trial in part]
-    for name, table_of in (("per_query.parquet", _per_query), ("answers.parquet", _answers)):
-        pq.write_table(pa.concat_tables([table_of(*trial) for trial in trials]), change.file(name), compression="zstd")
-    change.write_json("result.json", summary(evaluation))
+    tables = (("per_query.parquet", _per_query), ("answers.parquet", _answers))
+    made: dict[str, Any] = {name: pa.concat_tables([of(*trial) for trial in trials]) for name, of in tables}
+    return made | {"result.json": summary(evaluation)}
 
 
 def summary(evaluation: CategoryEvaluation) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -12,11 +11,10 @@ from visir.errors import VisirError
 from visir.evaluation.classification.labelling import CLASSIFICATION, PREDICTIONS, VALUES, PictureLabels
 from visir.evaluation.classification.result import Classification, Estimate, Key, method_title
 from visir.reports.page import Block, Fold, Notice, Paragraph, Section
-from visir.reports.plots import DASHES, FAINT, MARKERS, SERIES, PlotMark, Square, dots, drawing, grid
+from visir.reports.plots import DASHES, FAINT, MARKERS, SERIES, PlotMark, Square, dots, drawing, grid, line
 from visir.reports.report import Chart, StudyReport
 from visir.reports.table import Cell, Column, Table, at, one_line
 from visir.reports.views.parts import facts
-from visir.storage import new_folder
 
 if TYPE_CHECKING:
     from visir.reports.plot import Plot
@@ -40,16 +38,11 @@ def shot_curves(result: Classification) -> Plot:
             low, middle, high = (
                 100 * np.array([getattr(row.top1, name) for row in rows]) for name in ("low", "mean", "high")
             )
-            colour = SERIES[number % len(SERIES)]
             axes.plot(
                 *(x, middle),
-                color=colour,
-                marker=MARKERS[number % len(MARKERS)],
-                linestyle=DASHES[number % len(DASHES)],
-                markersize=5,
-                label=method,
+                **line(number, marker=MARKERS[number % len(MARKERS)], markersize=5, label=method),
             )
-            axes.fill_between(x, low, high, color=colour, alpha=0.15, linewidth=0)
+            axes.fill_between(x, low, high, color=line(number)["color"], alpha=0.15, linewidth=0)
         for number, row in enumerate(row for row in result.accuracies if not row.shots):
             level = 100 * row.top1.mean
             axes.axhline(level, color=SERIES[3 + number % 3], linestyle=DASHES[1 + number % 3], label=row.method)
@@ -57,8 +50,7 @@ def shot_curves(result: Classification) -> Plot:
         axes.set_xscale("log", base=2)
         axes.set_xticks(numbers, [str(n) if n in {row.shots for row in few} else "all" for n in numbers])
         axes.minorticks_off()
-        axes.set_xlabel("training pictures of each class")
-        axes.set_ylabel("top-1 accuracy, %")
+        axes.set(xlabel="training pictures of each class", ylabel="top-1 accuracy, %")
         figure.legend(loc="outside upper center", ncols=3, fontsize=8.5)
         return figure
 
@@ -77,9 +69,7 @@ def class_bars(result: Classification, key: Key) -> Plot:
         middle = [100 * value.mean for _, value in ordered]
         axes.fill_between(range(len(middle)), middle, step="mid", color=SERIES[0], alpha=0.55)
         axes.axhline(100 * result.chance, color=FAINT, linestyle=DASHES[2])
-        axes.set_ylim(0, 100)
-        axes.set_xlabel("classes, best first")
-        axes.set_ylabel("predicted rightly, %")
+        axes.set(ylim=(0, 100), xlabel="classes, best first", ylabel="predicted rightly, %")
         return figure
 
 
@@ -246,28 +236,26 @@ def classification_report(result: Classification) -> StudyReport:
         "chance": f"{100 * result.chance:.1f} %",
         "most frequent class": f"{100 * result.majority:.1f} %",
     }
-    return StudyReport("classification", f"{result.model} on {result.source}", sections, facts)
+    printed = [accuracies_table(result), classes_table(result, key), classification_protocol(result)]
+    files = {
+        VALUES: (result.to_dict, "every number of this page, and the protocol"),
+        "classification.csv": (tidy_accuracies(result), "the accuracies"),
+        "classes.csv": (classes_table(result, key), "the table of classes"),
+        PREDICTIONS: (result.predicted, "every prediction: picture, class, method, shots, draw, predicted, rank"),
+    }
+    return StudyReport(
+        *("classification", f"{result.model} on {result.source}", sections, facts),
+        printed=printed if len(result.classes) <= _ROWS else printed[::2],
+        name="classification",
+        files=files,
+        folder=CLASSIFICATION,
+    )
 
 
 def best_key(result: Classification) -> Key:
     """The classifier that is most often right, the first among equals."""
     best = max(result.accuracies, key=lambda row: row.top1.mean)
     return best.method, best.shots
-
-
-def save_classification(result: Classification, folder: Path, *, command: str = "") -> None:
-    """Write a classification into a folder: JSON, CSV, every prediction, a page; `result.save` calls this."""
-    files = {
-        VALUES: (result.to_dict(), "every number of this page, and the protocol"),
-        "classification.csv": (tidy_accuracies(result), "the accuracies"),
-        "classes.csv": (classes_table(result, best_key(result)), "the table of classes"),
-        PREDICTIONS: (
-            result.predicted(),
-            "every prediction: picture, class, method, shots, draw, predicted, rank",
-        ),
-    }
-    with new_folder(folder, CLASSIFICATION, replace=True) as change:
-        classification_report(result).write_files(change, "classification.html", files, command=command)
 
 
 def classification_plot(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -15,7 +14,7 @@ from visir.reports.plots import PlotMark, dots
 from visir.reports.report import Chart, StudyReport
 from visir.reports.table import Column, Table, at
 from visir.robustness.granularity import FEATURES, Profile
-from visir.storage import FolderKind, new_folder
+from visir.storage import FolderKind
 
 if TYPE_CHECKING:
     from visir.reports.plot import Plot
@@ -99,22 +98,30 @@ def granularity_report(study: GranularityStudy) -> StudyReport:
         label="Change of each feature in percent",
     )
     definitions = [[_title(name), *(says(name, profile) for profile in study.profiles)] for name in FEATURES]
+    means = [means_table(study, number) for number in range(len(study.counted))]
+    changes = [changes_table(study, profile) for profile in study.comparisons]
+    what = Table.of([Column("feature"), *map(Column, study.profiles)], definitions)
     sections = [
-        Section(
-            *("means", "How detailed the captions are"),
-            [lead, *(means_table(study, number) for number in range(len(study.counted)))],
-        ),
-        Section("changes", "What differs", [changes_table(study, profile) for profile in study.comparisons]),
+        Section("means", "How detailed the captions are", [lead, *means]),
+        Section("changes", "What differs", changes),
         Section("plot", "What changed, in percent", [chart] if study.comparisons else []),
-        Section(
-            *("definitions", "What was counted"),
-            [Table.of([Column("feature"), *map(Column, study.profiles)], definitions)],
-        ),
+        Section("definitions", "What was counted", [what]),
         Section("protocol", "Protocol", [protocol_table(study)]),
     ]
     title = " and ".join(counted[study.profiles[0]].name for counted in study.counted)
+    files = {
+        "granularity.json": (study.to_dict, ""),
+        "granularity.csv": (tidy_means(study), ""),
+        **({"changes.csv": (tidy_changes(study), "")} if study.comparisons else {}),
+        "captions.parquet": (lambda: _captions(study), ""),
+    }
     return StudyReport(
-        "granularity", title, sections, headline=[changes_table(study, profile) for profile in study.comparisons]
+        *("granularity", title, sections),
+        headline=changes,
+        printed=[*means, *changes, protocol_table(study)],
+        name="granularity",
+        files=files,
+        folder=GRANULARITY,
     )
 
 
@@ -125,8 +132,8 @@ def _title(name: str) -> str:
 GRANULARITY = FolderKind("granularity", "a report of granularity")
 
 
-def save_granularity(study: GranularityStudy, folder: Path, *, command: str = "") -> None:
-    """Write a study of granularity into a folder: JSON, CSV, the values of every caption, a page."""
+def _captions(study: GranularityStudy) -> pa.Table:
+    """The values of every caption."""
     parts = []
     for by_profile in study.counted:
         for profile, counted in by_profile.items():
@@ -134,14 +141,7 @@ def save_granularity(study: GranularityStudy, folder: Path, *, command: str = ""
             for position, (name, value) in enumerate((("collection", counted.name), ("profile", profile))):
                 table = table.add_column(position, name, pa.array([value] * len(counted), pa.string()))
             parts.append(table)
-    files = {
-        "granularity.json": (study.to_dict(), ""),
-        "granularity.csv": (tidy_means(study), ""),
-        **({"changes.csv": (tidy_changes(study), "")} if study.comparisons else {}),
-        "captions.parquet": (pa.concat_tables(parts), ""),
-    }
-    with new_folder(folder, GRANULARITY, replace=True) as change:
-        granularity_report(study).write_files(change, "granularity.html", files, command=command)
+    return pa.concat_tables(parts)
 
 
 def granularity_table(study: GranularityStudy) -> Table:

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 from markupsafe import Markup
 from PIL import Image
 
-from visir.errors import ImageError
+from visir.errors import ImageError, VisirError
 from visir.reports.formats import to_html
-from visir.storage import write_new
+from visir.storage import check_new_file, write_new
 
 if TYPE_CHECKING:
     import jinja2
@@ -393,6 +393,15 @@ def environment() -> jinja2.Environment:
     )
     made.filters["html_table"] = lambda table: Markup(to_html(table))
     return made
+
+
+def check_page(path: Path, says: str, *suffixes: str, replace: bool = True) -> None:
+    """Raise `VisirError` for a name that is none of a page, or of another form (`suffixes`); and, unless it may be
+    replaced, for a file of somebody else."""
+    if path.suffix.lower() not in (".html", *suffixes):
+        raise VisirError(f"{path}: {says}.", hint=f"for example {path.with_suffix('.html')}", code="sheet-not")
+    if not replace and not is_unchanged_page(path):
+        check_new_file(path)
 
 
 def is_unchanged_page(path: Path) -> bool:

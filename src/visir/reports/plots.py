@@ -280,16 +280,14 @@ def grid(
             axes.text(column, row, text, ha="center", va="center", fontsize=letters, color=ink)
             if below:
                 axes.text(column, row + 0.3, below, ha="center", va="center", fontsize=7.5, color=FAINT)
-        axes.set_xlim(-0.5, len(columns) - 0.5)
-        axes.set_ylim(len(rows) - 0.5, -0.5)
+        axes.set(xlim=(-0.5, len(columns) - 0.5), ylim=(len(rows) - 0.5, -0.5))
         axes.set_xticks(range(len(columns)), columns, rotation=90 if upright else 0, fontsize=8.5)
         axes.set_yticks(range(len(rows)), rows, fontsize=8.5)
         axes.tick_params(length=0)
         axes.grid(visible=False)
         for spine in axes.spines.values():
             spine.set_visible(False)
-        axes.set_xlabel(across)
-        axes.set_ylabel(down)
+        axes.set(xlabel=across, ylabel=down)
         if title:
             axes.set_title(one_line(title), loc="left")
         return figure
@@ -370,22 +368,24 @@ def hit_curves(
             ordered = np.sort(of_task)
             values = 100 * np.searchsorted(ordered, ks, side="right") / len(ordered)
             label = task_words(one_line(task))
-            axes.plot(ks, values, **_line(number), linewidth=2, label=label)
+            axes.plot(ks, values, **line(number), linewidth=2, label=label)
             marks = [k for k in (1, 5, 10) if k <= top]
             heights = 100 * np.searchsorted(ordered, marks, side="right") / len(ordered)
-            axes.plot(marks, heights, MARKERS[number % len(MARKERS)], color=_line(number)["color"], markersize=5)
+            axes.plot(marks, heights, MARKERS[number % len(MARKERS)], color=line(number)["color"], markersize=5)
             if chance and task in chance:
                 expected = chance[task][ks[ks <= len(chance[task])] - 1]
-                colour = _line(number)["color"]
+                colour = line(number)["color"]
                 axes.plot(ks[: len(expected)], 100 * expected, color=colour, linewidth=0.9, linestyle=DASHES[2])
         if chance:
             axes.plot([], [], color=FAINT, linewidth=0.9, linestyle=DASHES[2], label="random order")
         axes.set_xscale("log")
         _plain_ticks(axes, [k for k in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 5000, 10000, 100000) if k <= top])
-        axes.set_xlim(0.93, top * 1.04)
-        axes.set_ylim(0, 102)
-        axes.set_xlabel("k: how far down the answer one looks")
-        axes.set_ylabel("queries with a hit, %")
+        axes.set(
+            xlim=(0.93, top * 1.04),
+            ylim=(0, 102),
+            xlabel="k: how far down the answer one looks",
+            ylabel="queries with a hit, %",
+        )
         axes.legend(loc="best")
         return figure
 
@@ -406,14 +406,13 @@ def rank_distribution(ranks: Mapping[str, NDArray[np.float64]]) -> Plot:
             shares = 100 * np.array([*counts, *([int(np.isinf(values).sum())] if missing else [])]) / len(values)
             places = np.arange(len(names)) - 0.4 + width * (number + 0.5)
             label = task_words(one_line(task))
-            bars = axes.bar(places, shares, width * 0.94, color=_line(number)["color"], label=label)
+            bars = axes.bar(places, shares, width * 0.94, color=line(number)["color"], label=label)
             axes.bar_label(bars, fmt="%.0f", fontsize=7.5, padding=1.5, color=INK)
         axes.set_xticks(range(len(names)), names, fontsize=9)
         axes.yaxis.get_major_locator().set_params(integer=True)
         axes.grid(visible=False, axis="x")
         axes.tick_params(axis="x", length=0)
-        axes.set_xlabel("rank of the first right answer")
-        axes.set_ylabel("queries, %")
+        axes.set(xlabel="rank of the first right answer", ylabel="queries, %")
         axes.legend(loc="best")
         return figure
 
@@ -459,14 +458,12 @@ def paired_plot(
                 markeredgewidth=0,
             )
         if as_ranks:
-            left.set_xscale("log")
-            left.set_yscale("log")
+            left.set(xscale="log", yscale="log")
             left.xaxis.set_major_formatter("{x:,.0f}")
             left.yaxis.set_major_formatter("{x:,.0f}")
         ends = [shown.min(), shown.max()] if len(spots) else [0, 1]
         left.plot(ends, ends, color=FAINT, linewidth=1, linestyle=DASHES[1])
-        left.set_xlabel(names[0])
-        left.set_ylabel(names[1])
+        left.set(xlabel=names[0], ylabel=names[1])
         left.set_title(f"{measure}, query by query", loc="left")
         gain = second - first if higher_is_better else first - second
         won, lost = (100 * float((gain > 0).mean()), 100 * float((gain < 0).mean())) if len(gain) else (0.0, 0.0)
@@ -479,8 +476,7 @@ def paired_plot(
             right.set_yscale("symlog")
             right.yaxis.set_major_formatter("{x:,.0f}")
         right.set_title(f"{names[1]}: better {won:.0f} %, worse {lost:.0f} %", loc="left")
-        right.set_xlabel("queries, in order of the difference, %")
-        right.set_ylabel("places gained" if as_ranks else "difference")
+        right.set(xlabel="queries, in order of the difference, %", ylabel="places gained" if as_ranks else "difference")
         return figure
 
 
@@ -516,7 +512,7 @@ def training_curves(history: Sequence[Mapping[str, Any]]) -> Plot:
                 axes.plot(
                     [x for x, _ in points],
                     [y for _, y in points],
-                    **_line(number),
+                    **line(number),
                     marker=MARKERS[number % len(MARKERS)],
                     markersize=3.5,
                     linewidth=1.7,
@@ -548,9 +544,9 @@ def _flat(row: Mapping[str, Any]) -> dict[str, float]:
     return numbers
 
 
-def _line(number: int) -> dict[str, Any]:
+def line(number: int, **more: Any) -> dict[str, Any]:
     """The colour and the dashes of a curve; they come again when there are many."""
-    return {"color": SERIES[number % len(SERIES)], "linestyle": DASHES[number % len(DASHES)]}
+    return {"color": SERIES[number % len(SERIES)], "linestyle": DASHES[number % len(DASHES)], **more}
 
 
 def _plain_ticks(axes: Axes, ticks: Sequence[int]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from visir.display import counted
@@ -12,7 +11,7 @@ from visir.reports.page import Block, Card, Cards, Definitions, Figures, Paragra
 from visir.reports.plots import DASHES, FAINT, SERIES, PlotMark, dots
 from visir.reports.report import Chart, StudyReport
 from visir.reports.table import Column, Table, one_line
-from visir.storage import FolderKind, new_folder
+from visir.storage import FolderKind
 
 if TYPE_CHECKING:
     from visir.reports.plot import Plot
@@ -172,14 +171,12 @@ def probe_report(result: ProbeResult) -> StudyReport:
         "shortcuts": result.shortcuts or "none",
     }
     title = f"{_encoders(result)} on {result.collection}"
-    return StudyReport("probe report", title, sections, facts, [roles_table(result)])
-
-
-def write_probe_report(
-    path: str | Path, result: ProbeResult, *, command: str = "", beside: Mapping[str, str] | None = None
-) -> Path:
-    """Write the page of a probed encoder and return its path."""
-    return probe_report(result).write(path, command=command, beside=beside)
+    return StudyReport(
+        *("probe report", title, sections, facts, [roles_table(result)], [facts_table(result), roles_table(result)]),
+        name="probes",
+        files={"probes.json": (result.to_dict, "every number of this page")},
+        folder=PROBES,
+    )
 
 
 def _method(result: ProbeResult) -> Block:
@@ -230,13 +227,6 @@ def _card_values(result: ProbeResult, role: Role) -> list[tuple[str, str]]:
 
 
 PROBES = FolderKind("probes", "a probe report")
-
-
-def save_probes(result: ProbeResult, folder: Path, *, command: str = "") -> None:
-    """Write probes into a folder: probes.json and probes.html; `result.save` calls this."""
-    files = {"probes.json": (result.to_dict(), "every number of this page")}
-    with new_folder(folder, PROBES, replace=True) as change:
-        probe_report(result).write_files(change, "probes.html", files, command=command)
 
 
 def probes_plot(result: ProbeResult, *, by: Literal["role", "fact"] = "role") -> Plot:

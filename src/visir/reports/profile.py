@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from math import isnan
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from visir.display import counted, listed
-from visir.reports.page import Block, Bullets, Definitions, Fold, Page, Paragraph, Section, inline
+from visir.reports.page import Block, Bullets, Definitions, Fold, Paragraph, Section, inline
 from visir.reports.plots import DASHES, SERIES, PlotMark, dots
 from visir.reports.report import Chart, StudyReport
 from visir.reports.table import Column, Table, one_line, shortened
@@ -150,16 +149,6 @@ def _text(name: str) -> Callable[[Any], Any]:
     return lambda row: getattr(row, name) or None
 
 
-def write_profile(path: str | Path, profile: ModelProfile, *, command: str = "", replace: bool = False) -> Path:
-    """Write the page of a profile and return its path."""
-    return profile_report(profile).write(path, command=command, replace=replace)
-
-
-def profile_page(profile: ModelProfile, command: str = "") -> Page:
-    """The page of a profile."""
-    return profile_report(profile).page(command)
-
-
 def profile_report(profile: ModelProfile) -> StudyReport:
     """What a model can do: at a glance, ability by ability, what was not measured, and how it was."""
     best = profile.by_strength
@@ -198,7 +187,8 @@ def profile_report(profile: ModelProfile) -> StudyReport:
         inline("reference <b>{}</b>", profile.reference or "none"),
         *(inline("{}", part.strip()) for part in profile.summary.split(";")),
     ]
-    return StudyReport("model profile", f"What {profile.model} can do", sections, facts)
+    printed = [profile_table(profile), *([left_out_table(profile)] if profile.left_out else [])]
+    return StudyReport("model profile", f"What {profile.model} can do", sections, facts, printed=printed)
 
 
 def _how(profile: ModelProfile) -> list[Block]:

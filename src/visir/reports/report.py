@@ -1,14 +1,17 @@
 """How a study is described: sections of tables, charts, galleries and sentences. Its looks follow from that.
 
 A study says what it is in one function, `report_of(study) -> StudyReport`. From it come its view in a notebook, its
-tables for documents and other tools, its page, and its folder.
+tables for documents and other tools, its page, its folder, and what a command prints.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
+from html import escape
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -18,7 +21,9 @@ from markupsafe import Markup
 
 from visir.display import Plotted, Tabular, brief
 from visir.errors import VisirError
-from visir.reports.formats import to_csv
+from visir.files import json_bytes
+from visir.reports import page as pages
+from visir.reports.formats import to_csv, to_latex, to_markdown
 from visir.reports.page import (
     Block,
     Cards,
@@ -36,11 +41,16 @@ from visir.reports.page import (
     write_page,
 )
 from visir.reports.plots import themed
-from visir.reports.table import Table
-from visir.storage import FolderChange
+from visir.reports.table import Column, Spread, Table
+from visir.storage import FolderChange, FolderKind, Manifest, check_version, new_folder, read_written_json
 
 if TYPE_CHECKING:
     from visir.reports.plot import Plot
+
+
+REPORT = FolderKind("report", "a report", remedy="make it again, by the command on its page")
+STORED, VERSION = "report.json", 1
+"""What a report is read from in its folder, and the version of that file."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +59,7 @@ class Chart:
 
     Attributes:
         name: Its own on the page, of letters and dashes.
-        draw: A function that draws it.
+        draw: A function that draws it; None for one that was read from a folder, which is a picture.
         title: Its heading; none where the section's heading says it.
         caption: How to read it.
         label: What it shows, for those who cannot see it; by default its title.
@@ -58,15 +68,23 @@ class Chart:
 
     macro: ClassVar[str] = "figure"
     name: str
-    draw: Callable[[], Plot]
+    draw: Callable[[], Plot] | None
     title: str = ""
     caption: Inline = ""
     label: str = ""
     in_notebooks: bool = False
+    svg: str = ""
 
     @cached_property
     def _figure(self) -> Figure:
-        return Figure(themed(self.draw(), self.name, self.label or self.title), self.title, self.caption)
+        svg = themed(self.draw(), self.name, self.label or self.title) if self.draw else self.svg
+        return Figure(svg, self.title, self.caption)
+
+    def plot(self) -> Plot:
+        """Return the plot, drawn anew."""
+        if self.draw is None:
+            raise VisirError(f"{self.title or self.name}: a picture.", hint="the study itself draws it anew: plot()")
+        return self.draw()
 
     @property
     def drawing(self) -> Markup:
@@ -89,6 +107,10 @@ class StudyReport(Tabular, Plotted):
         sections: Its parts in the order of the page; those without blocks are left out.
         facts: What stands below the heading, side by side: names with their values.
         headline: The tables that a notebook shows first; by default those of the first section.
+        printed: What a command prints of it, tables and sentences; by default the headline.
+        name: What its page is called in its folder, without ".html".
+        files: What lies beside the page: names with the content (or a function that makes it), and what it holds.
+        folder: What kind of folder it is saved as.
 
     Example:
         >>> from visir.reports import Column, StudyReport, Section, Table
@@ -106,6 +128,10 @@ class StudyReport(Tabular, Plotted):
     sections: Sequence[Section]
     facts: Mapping[str, Any] | Sequence[Inline] = ()
     headline: Sequence[Table] = ()
+    printed: Sequence[Table | str] = ()
+    name: str = "report"
+    files: Mapping[str, tuple[Any, str]] = field(default_factory=dict)
+    folder: FolderKind = REPORT
 
     def __repr__(self) -> str:
         rows = (" | ".join(cells[:6]) for cells in self.table.texts())
@@ -134,7 +160,8 @@ class StudyReport(Tabular, Plotted):
         shown += self.headline if len(self.headline) > 1 else [replace(table, caption="") for table in self.headline]
         for block in first.blocks:
             is_shown = isinstance(block, (Notice, Fold)) or (isinstance(block, Chart) and block.in_notebooks)
-            if is_shown or (isinstance(block, Table) and not self.headline):
+            is_sentence = isinstance(block, Paragraph) and not block.style
+            if is_shown or is_sentence or (isinstance(block, Table) and not self.headline):
                 shown.append(block)
         if self.charts and not any(isinstance(block, Chart) for block in shown):
             shown.append(Paragraph("plot() draws it.", "soft"))
@@ -159,6 +186,12 @@ class StudyReport(Tabular, Plotted):
         """Write the page as one HTML file that needs nothing else, and return its path."""
         return write_page(path, self.page(command, beside), replace=replace)
 
+    def save(self, folder: str | Path, *, command: str = "", replace: bool = False) -> Path:
+        """Write it into a folder, complete or not at all: the page, the files beside it, and what `load` reads."""
+        with new_folder(folder, self.folder, replace=replace) as change:
+            self.write_files(change, f"{self.name}.html", self.files, command=command)
+        return Path(folder)
+
     def write_files(
         self,
         change: FolderChange,
@@ -168,16 +201,48 @@ class StudyReport(Tabular, Plotted):
         folder: str = "",
         command: str = "",
     ) -> None:
-        """Write the page and the files beside it, each (what is in it, what it holds): by suffix JSON, CSV, Parquet."""
+        """Write the page, the files beside it, each (what is in it, what it holds), and what `load` reads.
+
+        A table is written by its suffix as CSV, Markdown or LaTeX, one of Arrow as Parquet, all else as JSON.
+        """
         for name, (content, _) in files.items():
+            content = content() if callable(content) else content
             if isinstance(content, Table):
-                change.write(f"{folder}{name}", to_csv(content).encode())
+                change.write(f"{folder}{name}", _FORMS[Path(name).suffix](content).encode())
             elif isinstance(content, pa.Table):
                 pq.write_table(content, change.file(f"{folder}{name}"), compression="zstd")
             else:
                 change.write_json(f"{folder}{name}", content)
         beside = {name: says for name, (_, says) in files.items() if says}
         self.write(change.file(f"{folder}{page}"), command=command, beside=beside)
+        change.write(f"{folder}{STORED}", self.to_bytes(command, beside))
+
+    def to_bytes(self, command: str = "", beside: Mapping[str, str] | None = None) -> bytes:
+        """Return what `load` reads, as JSON: the page with its pictures, and what is shown first."""
+        made = self.page(command, beside)
+        parts = {"sections": made.sections, "facts": made.facts, "headline": self.headline, "printed": self.printed}
+        stored = {name: _stored(part) for name, part in parts.items()}
+        return json_bytes({"version": VERSION, "kind": self.kind, "title": self.title, "name": self.name, **stored})
+
+    @classmethod
+    def load(cls, folder: str | Path) -> StudyReport:
+        """Read the report in a folder that a verb or `save` wrote; `visir.open` calls this.
+
+        Its charts are pictures: they are on its page and in notebooks, and `plot` cannot draw them anew.
+
+        Raises:
+            FolderError: There is no report, one of an earlier visir without this file, or a damaged one.
+        """
+        folder = Path(folder)
+        manifest = Manifest.read(folder)
+        kind = replace(REPORT, name=manifest.kind)
+        if STORED not in manifest.files:
+            raise kind.error(f"{folder}: no report that can be opened.", hint=REPORT.remedy, code="no-report-here")
+        content = read_written_json(folder / STORED)
+        with kind.reading(folder, STORED):
+            version = content.pop("version")
+            check_version(version, VERSION, folder / STORED, what="report", remedy=REPORT.remedy, error=kind.error)
+            return cls(**{name: _loaded(part) for name, part in content.items()}, folder=kind)
 
     @property
     def _facts(self) -> list[Inline]:
@@ -188,6 +253,9 @@ class StudyReport(Tabular, Plotted):
             for name, value in self.facts.items()
             if value != ""
         ]
+
+
+_FORMS: dict[str, Callable[[Table], str]] = {".csv": to_csv, ".md": to_markdown, ".tex": to_latex}
 
 
 def inside(blocks: Sequence[Block]) -> Iterator[Block]:
@@ -201,6 +269,98 @@ def inside(blocks: Sequence[Block]) -> Iterator[Block]:
         elif isinstance(block, Cards):
             for card in block.cards:
                 yield from inside(card.blocks)
+
+
+# A report as JSON: its blocks by the names of their classes. Folders come from strangers, so what is read back can
+# neither run nor fetch anything: only these classes are made, numbers are numbers, pictures lie in the file itself,
+# and of HTML only what visir writes remains.
+
+_CLASSES: dict[str, Any] = {
+    kind.__name__: kind
+    for kind in (Table, Column, Chart, *vars(pages).values())
+    if isinstance(kind, type) and is_dataclass(kind)
+}
+_KNOWN = re.compile(
+    "b|strong|em|code|i|mark|small|sub|sup|br|span|a|svg|g|path|defs|clippath|rect|use|text|tspan"  # tags
+    "|class|title|dir|role|id|d|style|transform|x|y|width|height|viewbox|clip-path|fill|stroke|aria-hidden|aria-label"
+    "|href|xlink:href"
+)
+"""Tags and attributes that visir writes into sentences and drawings."""
+
+
+def _stored(value: Any) -> Any:
+    if isinstance(value, Markup):
+        return {"is": "html", "text": str(value)}
+    if isinstance(value, Spread):
+        return {"is": "spread", "mean": float(value), "deviation": value.deviation}
+    if isinstance(value, Chart):
+        value = replace(value, draw=None, svg=str(value.drawing))
+    if is_dataclass(value):
+        given = {item.name: getattr(value, item.name) for item in fields(value)}
+        defaults = {item.name: item.default for item in fields(value)}
+        read = {name: given.get(name) for name in ("of", "ends")}  # what a column reads was read
+        parts = {name: _stored(part) for name, part in given.items() if part is not (defaults | read)[name]}
+        return {"is": type(value).__name__, **parts}
+    return [_stored(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def _loaded(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(map(_loaded, value))
+    if not isinstance(value, dict):
+        return value
+    given = dict(value)
+    name = given.pop("is")
+    if name == "html":
+        return harmless(given["text"])
+    if name == "spread":
+        return Spread(given["mean"], given["deviation"])
+    kind = _CLASSES[name]
+    made = {item.name: _loaded(given[item.name]) for item in fields(kind) if item.name in given}
+    for item in fields(kind):
+        number = {"float": float, "int": int}.get(str(item.type).partition(" ")[0])
+        if number is not None and made.get(item.name) is not None:
+            made[item.name] = number(made[item.name])
+    if "svg" in made:
+        made["svg"] = str(harmless(made["svg"]))
+    if made.get("uri") and not made["uri"].startswith("data:image/"):
+        raise ValueError("a picture that lies elsewhere")
+    return kind(**made | ({"draw": None} if kind is Chart else {}))
+
+
+def harmless(html: str) -> Markup:
+    """Of HTML the tags and attributes that visir writes; everything else is left out."""
+    reader = _Harmless()
+    reader.feed(html)
+    reader.close()
+    return Markup("".join(reader.kept))
+
+
+class _Harmless(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.kept: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Keep a tag that is known, with its attributes that are."""
+        if _KNOWN.fullmatch(tag):
+            shown = "".join(f' {name}="{escape(value or "")}"' for name, value in attrs if _is_safe(name, value or ""))
+            self.kept.append(f"<{tag}{shown}>")
+
+    def handle_endtag(self, tag: str) -> None:
+        """Keep the end of a tag that is known."""
+        if _KNOWN.fullmatch(tag) and tag != "br":
+            self.kept.append(f"</{tag}>")
+
+    def handle_data(self, data: str) -> None:
+        """Keep the text."""
+        self.kept.append(escape(data, quote=False))
+
+
+def _is_safe(name: str, value: str) -> bool:
+    if not _KNOWN.fullmatch(name) or (name.endswith("href") and not value.startswith("#")):
+        return False
+    return not re.search(r"url\((?!#)|\\|@import", value, re.IGNORECASE)
 
 
 # How reports are shown (`visir.display`).
@@ -219,8 +379,9 @@ def table(report: StudyReport) -> Table:
 def plot(report: StudyReport, name: str | None = None) -> Plot:
     """A chart of the page; the first one by default."""
     charts = report.charts
-    if not charts or (name is not None and name not in charts):
+    chosen = charts.get(name or next(iter(charts), ""))
+    if chosen is None:
         raise VisirError(
             f"{report.title}: no chart {name or 'to draw'}.", hint=f"there are: {', '.join(charts) or 'none'}"
         )
-    return charts[name or next(iter(charts))].draw()
+    return chosen.plot()

@@ -9,15 +9,13 @@ from pathlib import Path
 from markupsafe import Markup
 from PIL import Image, ImageDraw, ImageFont
 
-from visir.errors import VisirError
 from visir.records import Collection, Injected
-from visir.reports.page import Card, Cards, Inline, Page, Paragraph, Section, embedded, inline, write_page
+from visir.reports.page import Card, Cards, Inline, Page, Paragraph, Section, check_page, embedded, inline, write_page
 from visir.robustness.corruptions import CORRUPTIONS, SEVERITIES
 from visir.robustness.random_stream import RandomStream
 from visir.shortcuts.view import PreviewPair
 from visir.storage import new_file
 
-SUFFIXES = (".html", ".png")
 _WIDEST, _CELL, _GAP, _LINE = 1440, 224, 24, 20
 _LINES = 5
 _INK, _SOFT, _MARK, _BACK = (27, 33, 44), (89, 98, 111), (255, 226, 138), (248, 248, 245)
@@ -33,7 +31,7 @@ def write_sheet(
     #   to left are for the page.
     # The same pairs give the same bytes. Raises `VisirError` for another ending.
     path = Path(path)
-    check_suffix(path)
+    check_page(path, NO_SHEET, ".png")
     injected = collection.injected
     assert injected is not None, "a sheet shows a collection with shortcuts"
     title, subtitle = f"Shortcuts on {collection.name}", str(injected)
@@ -47,14 +45,7 @@ def write_sheet(
     return write_page(path, Page("synthetic shortcuts", title, [section], [subtitle]), replace=replace)
 
 
-def check_suffix(path: Path) -> None:
-    """Raise `VisirError` for a name that ends in neither `.html` nor `.png`."""
-    if path.suffix.lower() not in SUFFIXES:
-        raise VisirError(
-            f"{path}: the sheet is {' or '.join(SUFFIXES)}, not {path.suffix or 'a name without ending'}.",
-            hint=f"for example {path.with_suffix('.html').name}",
-            code="sheet-not",
-        )
+NO_SHEET = "the sheet is .html or .png"
 
 
 def _card(pair: PreviewPair) -> Card:

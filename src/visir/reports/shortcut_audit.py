@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.reports.page import Block, Code, Paragraph, Section, inline
-from visir.reports.plots import DASHES, FAINT, INK, MARKERS, SERIES, drawing
+from visir.reports.page import Block, Paragraph, Section, inline
+from visir.reports.plots import DASHES, FAINT, INK, MARKERS, SERIES, drawing, line
 from visir.reports.report import Chart, StudyReport
 from visir.reports.table import Column, Table
 from visir.studies.shortcut_audit import Audit
@@ -59,25 +56,19 @@ def audit_plot(audit: Audit) -> Plot:
             axes.plot(
                 audit.bits,
                 values.mean(1),
-                color=SERIES[number],
-                linestyle=DASHES[number],
-                marker=MARKERS[number],
-                markersize=4.5,
-                linewidth=1.8,
-                label=label,
+                **line(number, marker=MARKERS[number], markersize=4.5, linewidth=1.8, label=label),
             )
         axes.axhline(audit.baseline.mean(), color=INK, linewidth=1.2, linestyle=DASHES[2], label="never any shortcuts")
         axes.axhline(600, color=FAINT, linewidth=0.8)
         axes.set_ylim(0, 615)
         axes.set_xticks(list(audit.bits))
-        axes.set_xlabel("bits of shortcut in training")
-        axes.set_ylabel("rsum")
+        axes.set(xlabel="bits of shortcut in training", ylabel="rsum")
         figure.legend(loc="outside upper center", ncols=3, fontsize=8.5)
         return figure
 
 
-def write_audit_report(path: str | Path, audit: Audit, command: Sequence[str] = ()) -> Path:
-    """Write the page of an audit and return its path."""
+def audit_report(audit: Audit) -> StudyReport:
+    """What a training loses to shortcuts."""
     seeds = f", {len(audit.seeds)} seeds" if len(audit.seeds) > 1 else ""
     number = inline("<b>{} %</b> of retrieval, up to {} bits{}", _spread(audit.loss_per_bit, 2), max(audit.bits), seeds)
     lead = inline(
@@ -95,9 +86,8 @@ def write_audit_report(path: str | Path, audit: Audit, command: Sequence[str] = 
     sections = [
         Section("number", "Lost per bit of shortcut", numbers),
         Section("plot", "Retrieval over bits", [chart]),
-        Section("made", "How it was made", [Code(shlex.join(command))] if command else []),
     ]
-    return StudyReport("shortcut audit", audit.name, sections).write(path)
+    return StudyReport("shortcut audit", audit.name, sections)
 
 
 def _spread(values: Floats, digits: int = 1) -> str:

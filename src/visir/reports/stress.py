@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,12 +28,12 @@ from visir.reports.page import Block, GalleryEntry, Inline, Paragraph, Section, 
 from visir.reports.plots import DASHES, SERIES, PlotMark, Square, dots, grid
 from visir.reports.report import Chart, StudyReport
 from visir.reports.shown import ShownItems, first_captions
-from visir.reports.table import Cell, Column, Table
+from visir.reports.table import Cell, Column, Table, at
 from visir.reports.tables import card_table
 from visir.reports.words import meaning
 from visir.robustness.corruptions import corrupt, pictures
 from visir.robustness.perturbations import find
-from visir.storage import FolderChange, FolderKind, new_folder
+from visir.storage import FolderKind
 
 if TYPE_CHECKING:
     from visir.reports.plot import Plot
@@ -142,46 +143,42 @@ def _measured(recall: str, with_dcg: bool, prefix: str = "", digits: int = 1) ->
 def jaccard_table(studies: Sequence[Stress]) -> Table:
     """Table 5: how alike the sets of captions are that perturbations make worse, make better, and leave."""
     # Under each model what sets of the same sizes would share at random.
-    rows: list[list[Cell]] = []
+    rows: list[tuple[str, Callable[[str], float]]] = []
     several = len({study.collection for study in studies}) > 1
     for study in studies:
-        jaccard = study.jaccard
-        if jaccard is not None:
+        if (jaccard := study.jaccard) is not None:
             name = f"{study.collection}, {study.system}" if several else study.system
-            rows.append([name, *map(_number, map(jaccard.mean, GROUPS))])
-            rows.append(["  at random", *map(_number, map(jaccard.by_chance, GROUPS))])
-    return Table.of(
-        [Column("model"), *(Column(group, 4) for group in GROUPS)],
+            rows += [(name, jaccard.mean), ("  at random", jaccard.by_chance)]
+    return Table.over(
         rows,
+        [Column("model", of=at(0)), *(Column(group, 4, of=_called(group)) for group in GROUPS)],
         caption="Jaccard similarity between perturbations of captions",
         notes=["Mean over all pairs of perturbations; at random: of sets of the same sizes."],
     )
 
 
+def _called(group: str) -> Callable[[Any], Any]:
+    return lambda row: row[1](group)
+
+
 def decrease_table(studies: Sequence[Stress]) -> Table:
     """Table 4: percent of rsum lost under each perturbation, the mean over the models of each collection."""
-    collections = list(dict.fromkeys(study.collection for study in studies))
-    titles = {effect.name: effect.outcome.title for study in studies for effect in study.effects}
-    rows: list[list[Cell]] = []
-    for name, title in titles.items():
-        cells: list[Cell] = []
-        for collection in collections:
-            lost = [
-                -effect.overall.percent
-                for study in studies
-                if study.collection == collection
-                for effect in study.effects
-                if effect.name == name
-            ]
-            cells.append(float(np.mean(lost)) if lost else None)
-        rows.append([title, *cells])
-    counts = {collection: sum(study.collection == collection for study in studies) for collection in collections}
-    models = ", ".join(f"{collection}: {count}" for collection, count in counts.items())
+    counts = Counter(study.collection for study in studies)
+    lost: dict[tuple[str, str], list[float]] = {}
+    titles: dict[str, str] = {}
+    for study in studies:
+        for effect in study.effects:
+            titles[effect.name] = effect.outcome.title
+            lost.setdefault((effect.name, study.collection), []).append(-effect.overall.percent)
+    means = {key: float(np.mean(values)) for key, values in lost.items()}
     return Table.of(
-        [Column("perturbation"), *(Column(collection, 2) for collection in collections)],
-        rows,
+        [Column("perturbation"), *(Column(collection, 2) for collection in counts)],
+        [[title, *(means.get((name, collection)) for collection in counts)] for name, title in titles.items()],
         caption="Decrease of rsum, in percent of the unperturbed",
-        notes=[f"Mean over models ({models}). A negative value is an increase."],
+        notes=[
+            f"Mean over models ({', '.join(f'{collection}: {count}' for collection, count in counts.items())}). "
+            "A negative value is an increase."
+        ],
     )
 
 
@@ -190,10 +187,11 @@ def plain_table(studies: Sequence[Stress]) -> Table:
     tasks = list(dict.fromkeys(task for study in studies for task in study.plain.tasks))
     with_dcg = any(DCG in study.plain.measures for study in studies)
     columns = [Column("collection"), Column("model")]
-    for task in tasks:
-        columns += [
-            Column(f"{task} {name}", 2) for name in ("R@1", "R@5", "R@10", "rsum", *([DCG] if with_dcg else []))
-        ]
+    columns += [
+        Column(f"{task} {name}", 2)
+        for task in tasks
+        for name in ("R@1", "R@5", "R@10", "rsum", *([DCG] if with_dcg else []))
+    ]
     rows: list[list[Cell]] = []
     for study in studies:
         measured = _measured(study.protocol.recall, with_dcg)
@@ -205,21 +203,20 @@ def plain_table(studies: Sequence[Stress]) -> Table:
 
 def refined_table(studies: Sequence[Stress]) -> Table:
     """Table 2: R@1 of every model, collections side by side."""
-    collections = list(dict.fromkeys(study.collection for study in studies))
-    results = {(study.system, study.collection): study.plain for study in studies}
-    tasks = list(dict.fromkeys(task for study in studies for task in study.plain.tasks))
-    rows: list[list[Cell]] = []
-    for system in dict.fromkeys(study.system for study in studies):
-        cells: list[Cell] = []
-        for collection in collections:
-            result = results.get((system, collection))
-            for task in tasks:
-                is_measured = result is not None and task in result.tasks
-                recall = f"{result.protocol.recall}@1" if result else ""
-                cells.append(100 * result.aggregates[task][recall] if is_measured and result else None)
-        rows.append([system, *cells])
-    columns = [Column(f"{collection} {task}", 2) for collection in collections for task in tasks]
-    return Table.of([Column("model"), *columns], rows, caption="R@1, collection beside collection")
+    values: dict[tuple[str, str, str], float] = {
+        (study.system, study.collection, task): 100 * study.plain.aggregates[task][f"{study.protocol.recall}@1"]
+        for study in studies
+        for task in study.plain.tasks
+    }
+    collections = dict.fromkeys(study.collection for study in studies)
+    tasks = dict.fromkeys(task for _, _, task in values)
+    places = [(collection, task) for collection in collections for task in tasks]
+    systems = dict.fromkeys(study.system for study in studies)
+    return Table.of(
+        [Column("model"), *(Column(f"{collection} {task}", 2) for collection, task in places)],
+        [[system, *(values.get((system, *place)) for place in places)] for system in systems],
+        caption="R@1, collection beside collection",
+    )
 
 
 def _interval(change: RsumChange) -> str | None:
@@ -229,35 +226,27 @@ def _interval(change: RsumChange) -> str | None:
     return None if isnan(ends[0]) else f"{shown.text(ends[0])} … {shown.text(ends[1])}"
 
 
-def _number(value: float) -> float | None:
-    return None if isnan(value) else value
-
-
 def per_query(study: Stress) -> pa.Table:
     """One row per query and perturbation: perturbation, task, query_id, changed, text (as sent; null for pictures and
     where nothing changed), rsum before and after in points."""
-    parts = []
-    for effect in study.effects:
-        queries = effect.queries
-        sent = effect.outcome.texts
-        parts.append(
-            pa.table(
-                {
-                    "perturbation": pa.array([effect.name] * len(queries), pa.string()),
-                    "task": pa.array([effect.outcome.task] * len(queries), pa.string()),
-                    "query_id": queries,
-                    "changed": pa.array(effect.outcome.changed),
-                    "text": pa.array([sent.get(query) for query in queries.to_pylist()], pa.string()),
-                    "rsum_before": effect.before,
-                    "rsum_after": effect.after,
-                }
-            )
+    return pa.concat_tables(
+        pa.table(
+            {
+                "perturbation": pa.array([effect.name] * len(effect.queries), pa.string()),
+                "task": pa.array([effect.outcome.task] * len(effect.queries), pa.string()),
+                "query_id": effect.queries,
+                "changed": pa.array(effect.outcome.changed),
+                "text": pa.array(map(effect.outcome.texts.get, effect.queries.to_pylist()), pa.string()),
+                "rsum_before": effect.before,
+                "rsum_after": effect.after,
+            }
         )
-    return pa.concat_tables(parts)
+        for effect in study.effects
+    )
 
 
 def as_dict(study: Stress) -> dict[str, object]:
-    """Everything but the per-query values, as plain values for JSON; what is not defined is None."""
+    """Everything but the per-query values, as plain values; what is not defined is NaN, in JSON null."""
     jaccard = study.jaccard
     return {
         "system": study.system,
@@ -286,13 +275,10 @@ def as_dict(study: Stress) -> dict[str, object]:
         if jaccard is None
         else {
             "perturbations": list(jaccard.names),
-            "mean": {group: _number(jaccard.mean(group)) for group in GROUPS},
-            "by_chance": {group: _number(jaccard.by_chance(group)) for group in GROUPS},
+            "mean": {group: jaccard.mean(group) for group in GROUPS},
+            "by_chance": {group: jaccard.by_chance(group) for group in GROUPS},
             "counts": {group: jaccard.counts[group].tolist() for group in GROUPS},
-            "pairwise": {
-                group: [[_number(value) for value in row] for row in jaccard.pairwise[group].tolist()]
-                for group in GROUPS
-            },
+            "pairwise": {group: jaccard.pairwise[group].tolist() for group in GROUPS},
         },
         "test": study.how,
         "family": study.family,
@@ -307,10 +293,10 @@ def _as_dict(change: RsumChange) -> dict[str, object]:
         "rsum_before": change.before,
         "rsum_after": change.after,
         "points": change.points,
-        "points_interval": [_number(end) for end in change.points_interval],
-        "percent": _number(change.percent),
-        "percent_interval": [_number(end) for end in change.percent_interval],
-        "kept_percent": _number(change.percent_left),
+        "points_interval": list(change.points_interval),
+        "percent": change.percent,
+        "percent_interval": list(change.percent_interval),
+        "kept_percent": change.percent_left,
         "queries": change.queries,
         "images": change.images,
     }
@@ -426,24 +412,15 @@ def stress_report(
         "split": protocol.split,
         "protocol": inline("<code>{}</code>", protocol.fingerprint[:12]),
     }
+    files = {
+        "stress.json": (lambda: as_dict(study), "every number of this page, and the protocol"),
+        "stress.csv": (effects_table(study, wide=True), "the table"),
+        "per_query.parquet": (lambda: per_query(study), "every query: what was sent, rsum before and after"),
+    }
+    title, headline = f"{study.system} on {study.collection}", [effects_table(study)]
     return StudyReport(
-        "brittleness report", f"{study.system} on {study.collection}", sections, facts, [effects_table(study)]
+        *("brittleness report", title, sections, facts, headline), name="stress", files=files, folder=STRESS
     )
-
-
-def write_stress_report(
-    path: str | Path,
-    study: Stress,
-    collection: Collection | None = None,
-    *,
-    granularity: str = "",
-    fail_under: float | None = None,
-    command: str = "",
-    beside: Mapping[str, str] | None = None,
-) -> Path:
-    """Write the page of a brittleness study and return its path."""
-    report = stress_report(study, collection, granularity=granularity, fail_under=fail_under)
-    return report.write(path, command=command, beside=beside)
 
 
 def _numbers(study: Stress, granularity: str, fail_under: float | None) -> list[Block]:
@@ -686,31 +663,24 @@ STRESS = FolderKind("stress", "a stress report")
 
 def save_stress(study: Stress, folder: Path) -> None:
     """Write a stress study into a folder; `study.save` calls this."""
-    with new_folder(folder, STRESS, replace=True) as change:
-        write_stress(change, study)
+    whole_report(study).save(folder, replace=True)
 
 
-def write_stress(
-    change: FolderChange,
-    study: Stress,
-    part: Collection | None = None,
-    *,
-    folder: str = "",
-    fail_under: float | None = None,
-    command: str = "",
-) -> None:
-    """Write the files of a stress study: stress.json, stress.csv, per_query.parquet, stress.html."""
+def whole_report(study: Stress, part: Collection | None = None, *, fail_under: float | None = None) -> StudyReport:
+    """The report with its pictures: of the split, or where none is given of what the study was made of."""
     part = study.source if part is None else part
     if part is None:
         raise VisirError(f"{study.system}: the pictures and captions of this study are not at hand, so it has no page.")
     line = granularity_line(part) if _cut_into_words(study) else ""
-    files = {
-        "stress.json": (as_dict(study), "every number of this page, and the protocol"),
-        "stress.csv": (effects_table(study, wide=True), "the table"),
-        "per_query.parquet": (per_query(study), "every query: what was sent, rsum before and after"),
-    }
-    report = stress_report(study, part, granularity=line, fail_under=fail_under)
-    report.write_files(change, "stress.html", files, folder=folder, command=command)
+    return stress_report(study, part, granularity=line, fail_under=fail_under)
+
+
+def beside_one_another(studies: Sequence[Stress]) -> list[Table]:
+    """The tables of several studies: of models, of collections, and how alike perturbations are."""
+    tables = [decrease_table(studies), plain_table(studies)] if len(studies) > 1 else []
+    if len({study.collection for study in studies}) > 1:
+        tables.append(refined_table(studies))
+    return [*tables, *([jaccard_table(studies)] if any(study.jaccard is not None for study in studies) else [])]
 
 
 def _cut_into_words(study: Stress) -> bool:

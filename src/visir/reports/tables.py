@@ -8,7 +8,7 @@ from typing import Literal
 from visir.evaluation.compare import Comparison, Difference
 from visir.evaluation.explaining import Explanation
 from visir.evaluation.measures.measure import recalls_of
-from visir.evaluation.published.judge import TOLERANCE, Judgement
+from visir.evaluation.published.judge import TOLERANCE, Judgement, decimals_of
 from visir.records import Protocol, Result
 from visir.reports.table import Cell, Column, Table, between
 from visir.reports.words import display, heading, in_reading_order, task_words
@@ -133,6 +133,7 @@ def published_table(
 
     `tolerance` is the one that the judgements were made with: it stands in a heading.
     """
+    decimals = max((decimals_of(judgement.label, decimals) for judgement in judgements), default=decimals)
     columns = [
         Column("task", of=lambda judgement: task_words(judgement.task)),
         Column("published as", of="label"),

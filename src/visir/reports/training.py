@@ -19,7 +19,7 @@ from visir.encoders.checkpoints import ENCODER, read_description
 from visir.errors import VisirError
 from visir.files import read_bytes
 from visir.reports.page import Block, Paragraph, Section, inline
-from visir.reports.plots import DASHES, FAINT, INK, MARKERS, SERIES, drawing, plot_blocks, training_curves
+from visir.reports.plots import DASHES, FAINT, INK, MARKERS, SERIES, drawing, line, plot_blocks, training_curves
 from visir.reports.report import Chart, StudyReport
 from visir.reports.table import Cell, Column, Table, one_line
 from visir.reports.views.parts import facts
@@ -128,13 +128,12 @@ def multiplier_curves(runs: Sequence[TrainingRun], name: str = "ltd") -> Plot:
         for number, run in enumerate(runs):
             if f"{name} multiplier" in run.steps:
                 x, y = _thinned(run.steps["step"], np.maximum(run.steps[f"{name} multiplier"], _SMALLEST_MULTIPLIER))
-                axes.plot(x, y, **_line(number), label=one_line(run.label))
+                axes.plot(x, y, **line(number, linewidth=1.7), label=one_line(run.label))
                 low, high = min(low, 0.9 * float(np.nanmin(y))), max(high, 1.1 * float(np.nanmax(y)))
         if high > _LARGEST_MULTIPLIER / 2:
             axes.axhline(_LARGEST_MULTIPLIER, color=FAINT, linewidth=1.2, linestyle=DASHES[2])
             high = 1.3 * _LARGEST_MULTIPLIER
-        axes.set_yscale("log")
-        axes.set_ylim(low, high)
+        axes.set(yscale="log", ylim=(low, high))
         _decimal(axes)
         _dress(axes, f"λ of {name.upper()}", runs)
         return figure
@@ -155,7 +154,8 @@ def rsum_curves(runs: Sequence[TrainingRun]) -> Plot:
     with drawing(*_SIZE) as (figure, axes):
         for number, run in enumerate(runs):
             x, y = run.epochs["step"], run.epochs["rsum"]
-            axes.plot(x, y, **_line(number), marker=_marker(number, y), markersize=3.5, label=one_line(run.label))
+            style = line(number, linewidth=1.7, marker=_marker(number, y), markersize=3.5)
+            axes.plot(x, y, **style, label=one_line(run.label))
             if run.chosen is not None:
                 axes.plot(x[run.chosen - 1], y[run.chosen - 1], "o", markersize=9, fillstyle="none", color=INK)
         _dress(axes, "validation rsum", runs)
@@ -178,8 +178,7 @@ def hit_curves(run: TrainingRun) -> Plot:
                     markersize=3.5,
                     label=f"{name} hit@{cutoff}",
                 )
-        axes.set_ylabel("queries with a hit, %")
-        axes.set_xlabel("step")
+        axes.set(ylabel="queries with a hit, %", xlabel="step")
         _whole(axes)
         figure.legend(loc="outside upper center", fontsize=8.5, ncols=3)
         return figure
@@ -201,7 +200,7 @@ def _over_steps(
             if smooth and len(runs) == 1:
                 _behind(axes, x, y, SERIES[number])
             shown = _thinned(x, _averaged(y) if smooth else y)
-            axes.plot(*shown, **_line(number), label=one_line(run.label if len(runs) > 1 else name))
+            axes.plot(*shown, **line(number, linewidth=1.7), label=one_line(run.label if len(runs) > 1 else name))
         levels = {number: run.bounds[bounds] for number, (run, _) in enumerate(drawn) if bounds in run.bounds}
         alone = len(set(levels.values())) == 1
         for number, bound in levels.items():
@@ -244,22 +243,13 @@ def _behind(axes: Axes, x: Floats, y: Floats, colour: str) -> None:
     axes.fill_between(x[cuts], low, high, color=colour, alpha=0.25, linewidth=0)
 
 
-def _line(number: int) -> dict[str, object]:
-    return {
-        "color": SERIES[number % len(SERIES)],
-        "linestyle": DASHES[number % len(DASHES)],
-        "linewidth": 1.7,
-    }
-
-
 def _marker(number: int, values: Floats) -> str:
     """Markers where they do not run into each other."""
     return MARKERS[number % len(MARKERS)] if len(values) <= 40 else ""
 
 
 def _dress(axes: Axes, label: str, drawn: Sequence[object]) -> None:
-    axes.set_ylabel(label)
-    axes.set_xlabel("step")
+    axes.set(ylabel=label, xlabel="step")
     _whole(axes)
     if len(drawn) > 1:
         axes.legend(loc="best", fontsize=8.5)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import visir.reports.page as page
-from visir.errors import VisirError
 from visir.evaluation.measures import MEASURES, Measure, base_of
 from visir.records import Protocol
 from visir.reports.page import Block, Card, CloudWord, Paragraph, Thumbnail, WordCloud, embedded
@@ -31,7 +30,7 @@ _LARGEST = 2.0
 def write_word_sheet(path: str | Path, cards: Sequence[TopTerms], *, title: str, subtitle: str) -> Path:
     """Write the page and return its path."""
     path = Path(path)
-    check_suffix(path)
+    page.check_page(path, NO_SHEET)
     lead = Paragraph(
         "Each vector is a set of weighted words; a word is as large as its weight. Of a text’s words those that it has "
         "itself are coloured, those it was expanded by are not; all of a picture’s are.",
@@ -40,6 +39,9 @@ def write_word_sheet(path: str | Path, cards: Sequence[TopTerms], *, title: str,
     blocks: list[Block] = [lead, page.Cards([word_card(card) for card in cards], width=21)]
     section = page.Section("words", "Vectors in words", blocks)
     return page.write_page(path, page.Page("vectors in words", title, [section], [subtitle]))
+
+
+NO_SHEET = "the sheet is a page (.html)"
 
 
 def word_card(shown: TopTerms) -> Card:
@@ -53,12 +55,6 @@ def word_card(shown: TopTerms) -> Card:
     if not is_text:
         blocks.append(Paragraph(shown.title, "soft"))
     return Card(picture=picture, alt=cut(caption.title) if caption is not None else shown.title, blocks=blocks)
-
-
-def check_suffix(path: Path) -> None:
-    """Raise `VisirError` for a name that does not end in `.html`."""
-    if path.suffix.lower() != ".html":
-        raise VisirError(f"{path}: the sheet is a page (.html).", hint=f"for example {path.with_suffix('.html').name}")
 
 
 def _cloud(shown: TopTerms | None, *, is_small: bool) -> WordCloud:

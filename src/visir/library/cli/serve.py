@@ -3,31 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from visir.cli import output
 from visir.cli.classify import Days, Folder, Name, make_token, token_group
-from visir.cli.options import (
-    COMPUTE,
-    AllowHostOption,
-    AllowOriginOption,
-    BurstOption,
-    ConnectionsOption,
-    ConnectionsPerAddressOption,
-    DeviceOption,
-    GraceOption,
-    HostOption,
-    LogFormOption,
-    MaxBodyOption,
-    OpenToAllOption,
-    PortOption,
-    RateOption,
-    TimeoutOption,
-    TokensOption,
-)
-from visir.cli.verbs import examples, streams
+from visir.cli.options import COMPUTE, DeviceOption
+from visir.cli.verbs import examples, serves, streams
 from visir.display import counted, cut
 from visir.library.cli.make import LibraryFolder
 from visir.library.query_help import QUERY_HELP
@@ -38,31 +21,20 @@ from visir.library.query_help import QUERY_HELP
     "visir library serve photos.visir --port 9000 --host 0.0.0.0 --tokens tokens",
 )
 @streams
+@serves(port=8765)
 def serve(
     libraries: Annotated[
         list[Path], typer.Argument(metavar="LIBRARY...", help="Folders made by visir library make.", show_default=False)
     ],
-    host: HostOption = "127.0.0.1",
-    port: PortOption = 8765,
-    tokens: TokensOption = None,
-    open_to_all: OpenToAllOption = False,
-    allow_host: AllowHostOption = None,
-    allow_origin: AllowOriginOption = None,
+    front: dict[str, Any],
     docs: Annotated[bool, typer.Option("--docs", help="Offer /docs, which loads scripts from elsewhere.")] = False,
     log_queries: Annotated[bool, typer.Option("--log-queries", help="Write what is looked for into the log.")] = False,
-    rate: RateOption = 20.0,
-    burst: BurstOption = 200,
-    timeout: TimeoutOption = 30.0,
-    max_body: MaxBodyOption = 16.0,
     max_pixels: Annotated[float, typer.Option(min=0.01, help="Megapixels of a photo to search with.")] = 32.0,
-    connections: ConnectionsOption = 512,
-    connections_per_address: ConnectionsPerAddressOption = 64,
     queue: Annotated[int, typer.Option(min=1, help="Requests that may wait, of each library.")] = 512,
     batch: Annotated[int, typer.Option("--searches", min=1, help="Searches that are answered together.")] = 64,
     threads: Annotated[
         int, typer.Option(min=0, metavar="N", help="Threads. 0: one per core.", rich_help_panel=COMPUTE)
     ] = 0,
-    grace: GraceOption = 20.0,
     reload: Annotated[float, typer.Option(min=0, help="Seconds between looks for a changed library; 0: never.")] = 1.0,
     stale: Annotated[
         float, typer.Option(min=0, help="Seconds a library is served that cannot be compared with the disk.")
@@ -77,7 +49,6 @@ def serve(
             rich_help_panel=COMPUTE,
         ),
     ] = False,
-    log_form: LogFormOption = "auto",
 ) -> None:
     """Serve libraries as a search page and an HTTP API.
 
@@ -92,30 +63,22 @@ def serve(
     from visir.serving.logs import log_of
 
     began = time.monotonic()
+    port, log_form = front.pop("port"), front.pop("log_form")
+    host = front.pop("host")
     settings = settings_of_host(
         host,
         tuple(libraries),
-        hosts=tuple(allow_host or ()),
-        open_to_all=open_to_all,
-        tokens=tokens,
-        origins=tuple(allow_origin or ()),
         docs=docs,
         log_queries=log_queries,
         device=device,
         deterministic=deterministic,
-        body=int(max_body * 2**20),
         pixels=int(max_pixels * 1e6),
-        rate=rate,
-        burst=burst,
-        timeout=timeout,
-        connections=connections,
-        connections_per_address=connections_per_address,
         queue=queue,
         batch=batch,
         threads=threads,
-        grace=grace,
         reload=reload,
         stale=stale,
+        **front,
     )
     log = log_of(log_form, queries=log_queries)
     names = ", ".join(str(folder) for folder in libraries)
@@ -212,24 +175,24 @@ def facets(
 
     A field is counted without the conditions on itself, so that other choices can be compared; it says so.
     """
-    from rich.table import Table
-
     from visir.library.layout import check_first_update_done
     from visir.library.searcher import Searcher
+    from visir.reports.table import Column, Table
 
     check_first_update_done(library)
     with Searcher.open(library, once=True) as searcher:
         opened = searcher.library
         counted = searcher.facets({"text": text, "where": where or (), "category": category}, field)
         output.answer({"library": opened.name, **counted.to_dict()})
-        table = Table("field", "value", "items", show_edge=False)
+        rows: list[tuple[str, str, int | None]] = []
         for facet in counted.facets:
-            for place, value in enumerate(facet.values):
-                table.add_row("" if place else facet.field, cut(value.label, _WIDEST), f"{value.count:,}")
+            names = ["" if place else facet.field for place in range(len(facet.values))]
+            values = [(cut(value.label, _WIDEST), value.count) for value in facet.values]
+            rows += [(name, *value) for name, value in zip(names, values, strict=True)]
             if facet.left_out:
-                table.add_row("", f"(without {' and '.join(map(str, facet.left_out))})", "")
+                rows.append(("", f"(without {' and '.join(map(str, facet.left_out))})", None))
             if facet.more:
-                table.add_row("", f"and {facet.more:,} more", "")
-        output.rich_table(table)
+                rows.append(("", f"and {facet.more:,} more", None))
+        output.table(Table.of([Column("field"), Column("value"), Column("items", 0)], rows))
         means = {"all": "", "found": " found", "ranked": " ranked"}[counted.of]
         output.note(f"{counted.total:,} of {len(opened):,} {opened.card.unit}{means}")

@@ -18,7 +18,7 @@ from visir.cli.options import (
     out_option,
     single_or_all,
 )
-from visir.cli.verbs import Call, argument, calls
+from visir.cli.verbs import Call, argument, calls, reports
 from visir.cli.verbs import option as words
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ def opened(source: str, format: str | None, images: list[str] | None, options: l
     relevance="What counts as right: path, every category on a product's path; drawn, one drawn category only.",
     leave="systems splits measures depth",
 )
+@reports
 def evaluate(
     call: Call,
     models: Annotated[
@@ -80,35 +81,22 @@ def evaluate(
     Systems are baselines and trained models; a model is tested on the fold that it was not trained on.
     """
     from visir.errors import ConfigurationError
-    from visir.products.evaluation import CATEGORIES_RESULT, FILES, first_answers, write_result
-    from visir.products.reports.evaluation import differences_table, errors_table, seen_table, settings_table
+    from visir.products.evaluation import CATEGORIES_RESULT
+    from visir.products.reports.categories import categories_report
     from visir.products.task import SETTINGS
+    from visir.storage import check_new_folder
 
     names = [name.strip() for name in baselines.split(",") if name.strip()]
     if not names and not models:
         raise ConfigurationError("no system is named.", hint="name --model, --baselines, or both")
+    if out is not None:
+        check_new_folder(out, CATEGORIES_RESULT, replace=True)
     evaluation = call(
         catalogue=opened(call.given["catalogue"], format, images, option),
         systems=[*names, *(models or [])],
         settings=call.given["settings"] or SETTINGS,
     )
-    if out is not None:  # before anything is printed: whoever pipes the tables into `head` loses nothing
-        from visir.products.reports.categories import write_categories_report
-        from visir.storage import new_folder
-
-        command = shlex.join(["visir", *sys.argv[1:]])
-        with new_folder(out, CATEGORIES_RESULT, replace=True) as change:
-            write_result(change, evaluation)
-            write_categories_report(change.file("report.html"), evaluation, system=show, command=command, beside=FILES)
-    for name in evaluation.settings:
-        output.table(settings_table(evaluation, name))
-    if len(evaluation.systems) > 1:
-        output.table(differences_table(evaluation))
-    output.table(seen_table(evaluation, ("precision@1", "precision@10", "rprecision")))
-    errors = {key: first_answers(trials) for key, trials in evaluation.trials.items()}
-    output.table(errors_table(errors))
-    if out is not None:
-        output.note(f"report: {out / 'report.html'}")
+    output.finish(categories_report(evaluation, system=show), None, out)
 
 
 # `visir products judgements`: the clicks of a search log become judgements, corrected for position.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +12,17 @@ from markupsafe import Markup
 from PIL.Image import Image
 
 from visir.errors import ConfigurationError, ImageError, nearest
-from visir.products.evaluation import TABLE, CategoryEvaluation, FirstAnswers, Trial, first_answers, hits
+from visir.products.evaluation import (
+    CATEGORIES_RESULT,
+    FILES,
+    TABLE,
+    CategoryEvaluation,
+    FirstAnswers,
+    Trial,
+    contents,
+    first_answers,
+    hits,
+)
 from visir.products.opening import NONE, CategoryTree
 from visir.products.reports.evaluation import (
     SETTING_WORDS,
@@ -26,6 +35,7 @@ from visir.products.reports.evaluation import (
     seen_table,
     setting_dots,
     setting_head,
+    settings_table,
     systems_in_setting,
     words_notes,
 )
@@ -244,17 +254,10 @@ _EXPLANATIONS: Mapping[Setting, str] = {
 }
 
 
-def write_categories_report(
-    path: str | Path,
-    evaluation: CategoryEvaluation,
-    *,
-    system: str | None = None,
-    command: str = "",
-    beside: Mapping[str, str] | None = None,
-    count: int = 4,
-    top: int = 8,
-) -> Path:
-    """Write the page of an evaluation of category-to-image search and return its path."""
+def categories_report(
+    evaluation: CategoryEvaluation, *, system: str | None = None, count: int = 4, top: int = 8
+) -> StudyReport:
+    """What an evaluation of category-to-image search says."""
     # system: Whose answers, errors and tree are shown; None takes the one with the best R-precision over all categories
     # (or, without that setting, over the first there is).
     shown, setting = _chosen(evaluation, system)
@@ -279,19 +282,27 @@ def write_categories_report(
         "much easier one half is by itself.",
         "R-precision on seen and unseen categories; the numbers are in the table.",
     )
+    errors = {key: first_answers(trials) for key, trials in evaluation.trials.items()}
     by_seen: list[Block] = [seen, Fold("All measures", [seen_table(evaluation)])]
     sections = [
         Section("numbers", "Numbers", _numbers(evaluation, trials[0], splits)),
         Section("differences", "Are the differences more than chance?", differences, "Differences"),
         Section("seen", "Seen and unseen categories", by_seen, "Seen and unseen"),
-        Section("errors", "Where wrong first answers lie", _errors(evaluation, shown), "Errors"),
+        Section("errors", "Where wrong first answers lie", _errors(evaluation, shown, errors), "Errors"),
         Section("pictures", "Answers as pictures", shown_pictures),
         Section("tree", "The tree of categories", tree, "The tree"),
         Section("made", "How it was made", _method(evaluation)),
     ]
     title = f"Category-to-image search on {evaluation.catalogue.name}"
-    report = StudyReport("category-to-image report", title, sections, _facts(evaluation, trials[0], splits))
-    return report.write(path, command=command, beside=beside)
+    seen_columns = ("precision@1", "precision@10", "rprecision")
+    printed = [*(settings_table(evaluation, name) for name in evaluation.settings)]
+    printed += [differences_table(evaluation)] if differences else []
+    return StudyReport(
+        *("category-to-image report", title, sections, _facts(evaluation, trials[0], splits)),
+        printed=[*printed, seen_table(evaluation, seen_columns), errors_table(errors)],
+        files={name: (content, FILES[name]) for name, content in contents(evaluation).items()},
+        folder=CATEGORIES_RESULT,
+    )
 
 
 def _facts(evaluation: CategoryEvaluation, trial: Trial, splits: int) -> list[Inline]:
@@ -353,9 +364,10 @@ def _differences(evaluation: CategoryEvaluation) -> list[Block]:
     return [lead, Fold(f"All {len(table.rows)} comparisons; {beyond} are beyond chance", [table])]
 
 
-def _errors(evaluation: CategoryEvaluation, shown: str) -> list[Block]:
+def _errors(
+    evaluation: CategoryEvaluation, shown: str, errors: Mapping[tuple[str, Setting], FirstAnswers]
+) -> list[Block]:
     """Plots of the errors of one system, and the table of all."""
-    errors = {key: first_answers(trials) for key, trials in evaluation.trials.items()}
     own = {setting: errors[shown, setting] for setting in evaluation.settings if (shown, setting) in errors}
     lead = inline("The plots show <b>{}</b>; the table has every system.", shown)
     return [Paragraph(lead, "lead"), page.Figures(_error_charts(own)), errors_table(errors)]

@@ -236,8 +236,7 @@ def _bars(counts: Mapping[Setting, Mapping[int, int]], label: str, *, signed: bo
         axes.set_xticks(list(places), [f"{key:+d}".replace("+0", "0") if signed else str(key) for key in places])
         axes.grid(visible=False, axis="x")
         axes.tick_params(axis="x", length=0)
-        axes.set_xlabel(label)
-        axes.set_ylabel("of the wrong answers, %")
+        axes.set(xlabel=label, ylabel="of the wrong answers, %")
         if counts:
             figure.legend(loc="outside upper center", ncols=1 if len(counts) > 2 else 2, fontsize=9)
         return figure

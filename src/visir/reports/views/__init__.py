@@ -23,13 +23,17 @@ class View(NamedTuple):
     table: str = ""
     arrow: str = ""  # columns for computing, where the table is not enough: of Arrow, or a table
     plot: str = ""
-    save: str = ""  # writes a folder
+    save: str = ""  # writes a folder, where the report does not
     report: str = ""  # describes it as a `StudyReport`, whose notebook view is its own
 
     def function(self, name: str) -> Callable[..., Any] | None:
         """The function of one of the fields, None where there is none."""
         if name == "blocks" and self.report:
             return lambda thing: self._named(self.report)(thing).blocks()
+        if name == "save" and self.report and not self.save:
+            return lambda thing, folder: self._named(self.report)(thing).save(folder, replace=True)
+        if name == "page" and self.report:
+            return lambda thing, path, replace: self._named(self.report)(thing).write(path, replace=replace)
         if name == "blocks" and not self.blocks:
             return lambda thing: [self._named(self.table)(thing)]
         made = self._named(getattr(self, name)) if getattr(self, name) else None
@@ -107,17 +111,15 @@ VIEWS = {
     "evaluation.Stress": View(_STRESS, "", "stress_table", "", "stress_plot", "save_stress", "stress_report"),
     "evaluation.StressByLabel": View(_STRESS, "", "stress_by_label_table", "stress_by_label_arrow"),
     "evaluation.GranularityStudy": View(
-        *(_GRANULARITY, "", "granularity_table", "tidy_means", "granularity_plot", "save_granularity"),
-        "granularity_report",
+        _GRANULARITY, "", "granularity_table", "tidy_means", "granularity_plot", report="granularity_report"
     ),
-    "evaluation.ProbeResult": View(_PROBES, "", "facts_table", "", "probes_plot", "save_probes", "probe_report"),
+    "evaluation.ProbeResult": View(_PROBES, "", "facts_table", "", "probes_plot", report="probe_report"),
     "evaluation.Classification": View(
-        *(_CLASSES, "", "accuracies_table", "tidy_accuracies", "classification_plot", "save_classification"),
-        "classification_report",
+        _CLASSES, "", "accuracies_table", "tidy_accuracies", "classification_plot", report="classification_report"
     ),
     "evaluation.PictureLabels": View(_CLASSES, "labels_blocks", "labels_table"),
     "studies.ModelProfile": View(
-        _PROFILE, "", "profile_table", "tidy_profile", "strength_dots", "write_profile", "profile_report"
+        _PROFILE, "", "profile_table", "tidy_profile", "strength_dots", report="profile_report"
     ),
     "studies.Audit": View("visir.reports.shortcut_audit", "", "audit_table", "", "audit_plot"),
     "reports.StudyReport": View("visir.reports.report", "blocks", "table", "", "plot"),

@@ -13,33 +13,17 @@ import typer
 
 from visir.cli import output
 from visir.cli.classify import Days, Folder, Name, make_token, token_group
-from visir.cli.options import (
-    AllowHostOption,
-    AllowOriginOption,
-    BurstOption,
-    ConnectionsOption,
-    ConnectionsPerAddressOption,
-    GraceOption,
-    HostOption,
-    LogFormOption,
-    MaxBodyOption,
-    NewFolder,
-    OpenToAllOption,
-    PortOption,
-    RateOption,
-    ReplaceOption,
-    TimeoutOption,
-    TokensOption,
-    name_value_pairs,
-    out_option,
-)
-from visir.cli.verbs import Call, argument, calls, examples, option, streams
+from visir.cli.options import NewFolder, ReplaceOption, command_line, name_value_pairs, out_option
+from visir.cli.verbs import Call, argument, calls, examples, option, reports, serves, streams
 
 # The options that say how a log's columns become events, shared by `make`, `score` and `serve`.
 
 PresetOption = Annotated[str | None, typer.Option("--preset", help="A mapping that comes with visir.")]
 MappingOption = Annotated[
     Path | None, typer.Option("--mapping", metavar="FILE", help="A mapping of your own: a TOML file.")
+]
+HistoryOption = Annotated[
+    Path | None, typer.Option(help="A folder of sessions: what visitors and customers did before.")
 ]
 
 
@@ -48,32 +32,18 @@ MappingOption = Annotated[
     "visir sessions serve buyers --host 0.0.0.0 --tokens tokens",
 )
 @streams
+@serves(port=8766, rate=200.0, burst=2_000)
 def serve(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A folder made by visir sessions train.")],
-    host: HostOption = "127.0.0.1",
-    port: PortOption = 8766,
-    tokens: TokensOption = None,
-    open_to_all: OpenToAllOption = False,
+    front: dict[str, Any],
     preset: PresetOption = None,
     mapping: MappingOption = None,
-    history: Annotated[
-        Path | None, typer.Option(help="A folder of sessions: what visitors and customers did before.")
-    ] = None,
+    history: HistoryOption = None,
     state: Annotated[
         Path | None,
         typer.Option("--state", metavar="FILE", help="Go on from this file; saved every minute and at the end."),
     ] = None,
-    allow_host: AllowHostOption = None,
-    allow_origin: AllowOriginOption = None,
-    rate: RateOption = 200.0,
-    burst: BurstOption = 2_000,
-    timeout: TimeoutOption = 30.0,
-    max_body: MaxBodyOption = 16.0,
-    connections: ConnectionsOption = 512,
-    connections_per_address: ConnectionsPerAddressOption = 64,
     queue: Annotated[int, typer.Option(min=1, help="Requests that may wait.")] = 512,
-    grace: GraceOption = 20.0,
-    log_form: LogFormOption = "auto",
 ) -> None:
     """Score events over HTTP: POST /v1/events, GET /health.
 
@@ -90,25 +60,13 @@ def serve(
         raise ConfigurationError("sessions serve: --preset and --mapping.", hint="one of them")
     serve_model(
         model,
-        host=host,
-        port=port,
-        hosts=tuple(allow_host or ()),
-        open_to_all=open_to_all,
         mapping=mapping or preset,
         history=history,
         state=state,
-        log=log_of(log_form),
+        log=log_of(front.pop("log_form")),
         ready=lambda address: typer.echo(f"visir scores events at {address}v1/events (Ctrl+C stops it)"),
-        tokens=tokens,
-        origins=tuple(allow_origin or ()),
-        rate=rate,
-        burst=burst,
-        timeout=timeout,
-        body=int(max_body * 2**20),
-        connections=connections,
-        connections_per_address=connections_per_address,
         queue=queue,
-        grace=grace,
+        **front,
     )
 
 
@@ -126,9 +84,7 @@ def score(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A folder made by visir sessions train.")],
     preset: PresetOption = None,
     mapping: MappingOption = None,
-    history: Annotated[
-        Path | None, typer.Option(help="A folder of sessions: what visitors and customers did before.")
-    ] = None,
+    history: HistoryOption = None,
     state: Annotated[
         Path | None, typer.Option("--state", metavar="FILE", help="Go on from this file, and save the state there.")
     ] = None,
@@ -286,8 +242,6 @@ class _Lines:
 
 # `visir sessions ab-test`: an online test read out at any time.
 
-_PAGE, _JSON = "report.html", "ab-test.json"
-
 
 @calls(
     "visir.sessions.online.ab_test:ab_test",
@@ -303,30 +257,21 @@ _PAGE, _JSON = "report.html", "ab-test.json"
 @examples(
     "visir sessions ab-test decisions.jsonl --control rules --out read-out",
 )
+@reports
 def ab_test(call: Call, out: NewFolder, replace: ReplaceOption = False) -> None:
     """Read out an online test: which variant does better, with intervals that hold at any time.
 
     Writes a page and JSON. Look as often as you like.
     """
-    import shlex
-
-    from visir.sessions.reports.ab_test import sentences, variants_table, write_ab_test_report
-    from visir.storage import FolderKind, new_folder
+    from visir.sessions.reports.ab_test import AB_TEST, ab_test_report
+    from visir.storage import check_new_folder
 
     shares = {
         name: _share(name, value) for name, value in name_value_pairs(call.given["shares"], "--share").items()
     } or None
-    with new_folder(out, FolderKind("ab-test", "a read-out of an online test"), replace=replace) as change:
-        test = call(shares=shares)
-        change.write_json(_JSON, test.to_dict())
-        command = shlex.join(["visir", *sys.argv[1:]])
-        beside = {_JSON: "everything on this page, with the interval at every look"}
-        write_ab_test_report(change.file(_PAGE), test, command=command, beside=beside)
-    output.answer(test.to_dict())
-    output.table(variants_table(test))
-    for sentence in sentences(test):
-        output.text(sentence)
-    output.note(f"report: {out / _PAGE}")
+    check_new_folder(out, AB_TEST, replace=replace)
+    test = call(shares=shares)
+    output.finish(ab_test_report(test), test.to_dict(), out)
 
 
 def _share(name: str, value: object) -> float:
@@ -348,10 +293,10 @@ def report(
 ) -> None:
     """Show a prediction study: Figures 6.6 and 6.7, what more features bring, what folds flatter, and the protocol."""
     from visir.sessions.prediction.study import load_study, summarise
-    from visir.sessions.reports.intent import write_intent_report
+    from visir.sessions.reports.intent import intent_report
 
     summary = summarise(*load_study(study))
-    write_intent_report(out, summary, ["visir", *sys.argv[1:]], replace=replace)
+    intent_report(summary).write(out, command=command_line(), replace=replace)
     output.answer(summary.to_json())
     output.line(str(out))
 

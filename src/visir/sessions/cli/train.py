@@ -13,7 +13,7 @@ from visir.cli.options import (
     ReplaceOption,
     out_option,
 )
-from visir.cli.verbs import Call, VerbOption, argument, calls, examples, option
+from visir.cli.verbs import Call, VerbOption, argument, calls, examples, option, reports
 from visir.sessions.cli.serve import MappingOption, PresetOption
 
 if TYPE_CHECKING:
@@ -141,8 +141,6 @@ def train(
 
 # `visir sessions describe`: what distinguishes the sessions that buy, as tables, plots and one page.
 
-_PAGE, _JSON, _TABLES = "report.html", "describe.json", "tables"
-
 
 @calls(
     "visir.sessions.description.describe:describe",
@@ -150,38 +148,18 @@ _PAGE, _JSON, _TABLES = "report.html", "describe.json", "tables"
     zone="Time zone of hours, weekdays and days. Default: the one of the sessions.",
     suppress=option("Hide cells of fewer sessions than this, and what would reveal them.", min=0),
 )
+@reports
 def describe(call: Call, out: NewFolder, replace: ReplaceOption = False) -> None:
     """Say what distinguishes sessions that buy: length, time, channel, device, switches, queries, with intervals.
 
     Writes one page, every table as Markdown, LaTeX and CSV, and everything as JSON.
     """
-    import shlex
-    import sys
+    from visir.sessions.reports.sessions import DESCRIPTION, sessions_report
+    from visir.storage import check_new_folder
 
-    from visir.sessions.reports.sessions import (
-        findings,
-        unavailable_table,
-        write_sessions_report,
-        write_sessions_tables,
-    )
-    from visir.sessions.reports.statistic import statistic_table
-    from visir.storage import FolderKind, new_folder
-
-    with new_folder(out, FolderKind("description", "a description of sessions"), replace=replace) as change:
-        characterisation = call()
-        beside = write_sessions_tables(change, _TABLES, characterisation)
-        change.write_json(_JSON, characterisation.to_dict())
-        beside[_JSON] = "everything on this page, with the ends of all intervals"
-        command = shlex.join(["visir", *sys.argv[1:]])
-        write_sessions_report(change.file(_PAGE), characterisation, command=command, beside=beside)
-    output.answer(characterisation.to_dict())
-    output.table(statistic_table(characterisation.statistic("table-6-1")))
-    for sentences in findings(characterisation).values():
-        for sentence in sentences:
-            output.text(sentence)
-    if any(statistic.unavailable for statistic in characterisation.statistics):
-        output.table(unavailable_table(characterisation))
-    output.note(f"report: {out / _PAGE}")
+    check_new_folder(out, DESCRIPTION, replace=replace)
+    characterisation = call()
+    output.finish(sessions_report(characterisation), characterisation.to_dict(), out)
 
 
 # `visir sessions generate`: a log whose causes are known.

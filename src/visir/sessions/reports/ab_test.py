@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from visir.reports.page import Block, Group, Notice, Paragraph, Section
-from visir.reports.plots import FAINT, SERIES, drawing, plot_blocks
+from visir.reports.plots import FAINT, SERIES, drawing
 from visir.reports.report import Chart, StudyReport
 from visir.reports.table import Column, Table
-from visir.reports.views.parts import facts
 from visir.sessions.online.ab_test import LEAST_OUTCOMES, TRUSTED, AbTest, VariantEffect
+from visir.storage import FolderKind
 
 if TYPE_CHECKING:
     from visir.reports.plot import Plot
+
+AB_TEST = FolderKind("ab-test", "a read-out of an online test")
 
 
 def sentences(test: AbTest) -> list[str]:
@@ -92,24 +92,8 @@ def plot(test: AbTest, variant: str | None = None) -> Plot:
             margin = 0.08 * (high_end - low_end) or 1
             axes.set_ylim(low_end - margin, high_end + margin)
             figure.legend(loc="outside upper left", ncols=2, fontsize=9)
-        axes.set_xlabel(f"{test.unit} of both variants")
-        axes.set_ylabel(f"{effect.variant} − {test.control}")
+        axes.set(xlabel=f"{test.unit} of both variants", ylabel=f"{effect.variant} − {test.control}")
         return figure
-
-
-def blocks(test: AbTest) -> list[Block]:
-    """The view in a notebook: what to do, the variants, the difference over time."""
-    units = sum(variant.units for variant in test.variants)
-    shown: list[Block] = [facts(test.name, (units, test.unit), f"control {test.control}")]
-    shown += [Paragraph(sentence) for sentence in sentences(test)]
-    return [*shown, effects_table(test), variants_table(test), *plot_blocks(plot(test))]
-
-
-def write_ab_test_report(
-    path: str | Path, test: AbTest, *, command: str = "", beside: Mapping[str, str] | None = None
-) -> Path:
-    """Write the page of an online test, and return its path."""
-    return ab_test_report(test).write(path, command=command, beside=beside)
 
 
 def ab_test_report(test: AbTest) -> StudyReport:
@@ -124,6 +108,7 @@ def ab_test_report(test: AbTest) -> StudyReport:
             "The line is the difference so far, the band its interval. The band holds the true difference at every "
             "look at once, so the test may stop whenever it leaves 0.",
             f"{effect.variant} against {test.control}, over time",
+            in_notebooks=True,
         )
         for number, effect in enumerate(test.effects)
     ]
@@ -156,4 +141,14 @@ def ab_test_report(test: AbTest) -> StudyReport:
         Section("checks", "Can the test be trusted?", [Paragraph(check) for check in checks], short="Checks"),
         Section("made", "How it was made", [Group("Method", [Paragraph(line) for line in method])]),
     ]
-    return StudyReport("online test", test.name, sections, {"control": test.control, "error": f"{test.error:g}"})
+    return StudyReport(
+        *("online test", test.name, sections, {"control": test.control, "error": f"{test.error:g}"}),
+        printed=[variants_table(test), *advice],
+        files={"ab-test.json": (test.to_dict, "everything on this page, with the interval at every look")},
+        folder=AB_TEST,
+    )
+
+
+def blocks(test: AbTest) -> list[Block]:
+    """The view in a notebook: what to do, the variants, the difference over time."""
+    return ab_test_report(test).blocks()

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from math import isnan
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
-from visir.reports.page import Block, Code, Definitions, Fold, Section, inline
+from visir.reports.page import Block, Definitions, Fold, Section, inline
 from visir.reports.plots import DASHES, INK, SERIES, drawing, plot_blocks
 from visir.reports.report import Chart, StudyReport
 from visir.reports.table import Cell, Column, Table
@@ -103,8 +101,7 @@ def static_share(summary: Summary) -> Plot:
         axes.plot(steps, shares, color=SERIES[0], marker="o", linewidth=1.8)
         axes.set_ylim(0, 104)
         axes.xaxis.get_major_locator().set_params(integer=True)
-        axes.set_xlabel("step: pages opened so far")
-        axes.set_ylabel("static features, %")
+        axes.set(xlabel="step: pages opened so far", ylabel="static features, %")
         return figure
 
 
@@ -237,10 +234,8 @@ def optimism_table(summary: Summary) -> Table:
     return Table.over(summary.optimism, columns, caption="Other ways to split, against grouped folds", notes=[note])
 
 
-def write_intent_report(
-    path: str | Path, summary: Summary, command: Sequence[str] = (), *, replace: bool = False
-) -> Path:
-    """Write the page of a prediction study and return its path."""
+def intent_report(summary: Summary) -> StudyReport:
+    """What a prediction study says: F1 over steps, what more features bring, what folds flatter."""
     settings = settings_of(summary)
     curves = Chart(
         "f1",
@@ -250,7 +245,6 @@ def write_intent_report(
         "the dotted line says. The thesis prints F1 alone; the other measures below are not its own.",
         label="F1 over the steps of a session",
     )
-    code: list[Block] = [Code(shlex.join(command))] if command else []
     sections = [
         Section(
             *("steps", "F1 over the steps of a session"),
@@ -264,7 +258,7 @@ def write_intent_report(
         Section("importance", "What the random forest goes by", _importances(summary), "Importance"),
         Section("measures", "All measures", _measures(summary)),
         Section("splits", "Other ways to split", _splits(summary), "Other splits"),
-        Section("protocol", "Protocol", [Definitions(_card(summary)), *code]),
+        Section("protocol", "Protocol", [Definitions(_card(summary))]),
     ]
     facts = [
         inline(
@@ -279,7 +273,7 @@ def write_intent_report(
         facts.append(inline("{}", PurchaseUse.of(summary.card["purchases"]).sentence))
     # By the settings; the protocol names the log by its mapping.
     title = f"Purchase intent, page by page: {' and '.join(settings)} sessions"
-    return StudyReport("purchase intent", title, sections, facts).write(path, replace=replace)
+    return StudyReport("purchase intent", title, sections, facts)
 
 
 def _importances(summary: Summary) -> list[Block]:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from visir.reports import page
-from visir.reports.formats import to_csv, to_latex, to_markdown
 from visir.reports.page import Block, Fold, Group, Paragraph, Section, inline
 from visir.reports.report import StudyReport
 from visir.reports.table import Cell, Column, Table
@@ -18,7 +16,7 @@ from visir.sessions.description.differences import COUNTS_BELOW, LEAST_CASES, Gr
 from visir.sessions.reports.made_sessions import rejected_table
 from visir.sessions.reports.statistic import plot as statistic_plot
 from visir.sessions.reports.statistic import plots_of, statistic_table, tidy_statistic
-from visir.storage import FolderChange
+from visir.storage import FolderKind
 
 if TYPE_CHECKING:
     from visir.reports.plot import Plot
@@ -191,10 +189,11 @@ _SECTIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 """Sections of the page: anchor, heading, statistics."""
 
 
-def write_sessions_report(
-    path: str | Path, characterisation: Characterisation, *, command: str = "", beside: Mapping[str, str] | None = None
-) -> Path:
-    """Write the page of what distinguishes sessions that buy, and return its path."""
+DESCRIPTION = FolderKind("description", "a description of sessions")
+
+
+def sessions_report(characterisation: Characterisation) -> StudyReport:
+    """What distinguishes sessions that buy, with every statistic as Markdown, LaTeX and CSV beside it."""
     sentences = findings(characterisation)
     sections: list[Section] = []
     for anchor, heading, names in _SECTIONS:
@@ -224,8 +223,15 @@ def write_sessions_report(
         inline("hours in <b>{}</b>", characterisation.declared["zone"]),
         *([hidden] if characterisation.suppress > 1 else []),
     ]
-    report = StudyReport("sessions that buy", characterisation.name, sections, facts)
-    return report.write(path, command=command, beside=beside)
+    printed: list[Table | str] = [statistic_table(characterisation.statistic("table-6-1"))]
+    printed += [sentence for of_section in sentences.values() for sentence in of_section]
+    return StudyReport(
+        *("sessions that buy", characterisation.name, sections, facts),
+        printed=[*printed, *([missing] if missing.rows else [])],
+        files={"describe.json": (characterisation.to_dict, "everything on this page, with the ends of all intervals")}
+        | table_files(characterisation),
+        folder=DESCRIPTION,
+    )
 
 
 def _overview(characterisation: Characterisation) -> list[Block]:
@@ -258,20 +264,15 @@ def _statistic(statistic: Statistic) -> Group:
     return Group(title, blocks, statistic.name)
 
 
-def write_sessions_tables(change: FolderChange, folder: str, characterisation: Characterisation) -> dict[str, str]:
-    """Write every statistic as Markdown and LaTeX (as printed) and as CSV (one row per value) into a subfolder."""
-    files: dict[str, str] = {}
-    forms: tuple[tuple[str, Callable[[Table], str], Callable[[Statistic], Table]], ...] = (
-        ("md", to_markdown, statistic_table),
-        ("tex", to_latex, statistic_table),
-        ("csv", to_csv, tidy_statistic),
-    )
+def table_files(characterisation: Characterisation) -> dict[str, tuple[Table, str]]:
+    """Every statistic as Markdown and LaTeX (as printed) and as CSV (one row per value)."""
+    files: dict[str, tuple[Table, str]] = {}
     for statistic in characterisation.statistics:
-        if statistic.unavailable:
-            continue
-        for suffix, form, table in forms:
-            change.write(f"{folder}/{statistic.name}.{suffix}", form(table(statistic)).encode())
-        files[f"{folder}/{statistic.name}.csv"] = f"{statistic.title} ({statistic.source}); beside it .md and .tex"
+        if not statistic.unavailable:
+            name, printed = f"tables/{statistic.name}", statistic_table(statistic)
+            says = f"{statistic.title} ({statistic.source}); beside it .md and .tex"
+            files |= {f"{name}.md": (printed, ""), f"{name}.tex": (printed, "")}
+            files[f"{name}.csv"] = (tidy_statistic(statistic), says)
     return files
 
 

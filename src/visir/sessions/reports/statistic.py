@@ -56,10 +56,7 @@ def survival(statistic: Statistic) -> Plot:
                 linestyle=DASHES[0] if buys else DASHES[1],
                 linewidth=2.0 if buys else 1.6,
             )
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        axes.set_xlim(1, max(x[-1], 10) * 1.1)
-        axes.set_ylim(min(lowest / 1.6, 5), 130)
+        axes.set(xscale="log", yscale="log", xlim=(1, max(x[-1], 10) * 1.1), ylim=(min(lowest / 1.6, 5), 130))
         axes.xaxis.set_major_formatter("{x:,.0f}")
         axes.yaxis.set_major_formatter("{x:,g} %")
         axes.minorticks_off()
@@ -68,8 +65,7 @@ def survival(statistic: Statistic) -> Plot:
             axes.annotate(
                 name, (1.008, share), xycoords=("axes fraction", "data"), va="center", fontsize=8.5, color=FAINT
             )
-        axes.set_xlabel("session length x, actions")
-        axes.set_ylabel("sessions longer than x")
+        axes.set(xlabel="session length x, actions", ylabel="sessions longer than x")
         for number, device in enumerate(devices):
             axes.plot([], [], color=SERIES[number], linewidth=2.2, label=_short(device))
         axes.plot([], [], color=INK, linestyle=DASHES[0], label="with a purchase")
@@ -90,12 +86,10 @@ def outcome_bars(statistic: Statistic, columns: tuple[str, str], *, labels: tupl
             axes.bar(0, 0, color=colour, label=label)
         names = [name[:3] if name.endswith("day") else name for name in map(_short, statistic.rows)]
         axes.set_xticks(range(count), names)
-        axes.set_xlim(-0.7, count - 0.3)
-        axes.set_ylim(bottom=0)
+        axes.set(xlim=(-0.7, count - 0.3), ylim=(0, None))
         axes.grid(visible=False, axis="x")
         axes.tick_params(axis="x", length=0)
-        axes.set_xlabel(axis)
-        axes.set_ylabel("% of their sessions")
+        axes.set(xlabel=axis, ylabel="% of their sessions")
         figure.legend(loc="outside upper left", ncols=2, fontsize=9)
         return figure
 
@@ -122,8 +116,7 @@ def lying_bars(
                 _bar(left, row[index], place + (number - 0.5) * 0.38, 0.35, colour, upright=False)
             left.barh(0, 0, color=colour, label=label)
         _name_rows(left, [name for name, _ in shown])
-        left.set_xlim(left=0)
-        left.set_xlabel(axis)
+        left.set(xlim=(0, None), xlabel=axis)
         if rates:
             right = drawn[1]
             values = [row[statistic.columns.index(rates)] for _, row in shown]
@@ -133,8 +126,7 @@ def lying_bars(
             if numbers and not any(cell.hidden for cell in values):
                 right.axvline(sum(numbers) / len(numbers), color=FAINT, linewidth=1, linestyle=DASHES[1])
             _name_rows(right, ["" for _ in shown])
-            right.set_xlim(left=0)
-            right.set_xlabel(f"{rates.lower()}, %")
+            right.set(xlim=(0, None), xlabel=f"{rates.lower()}, %")
         figure.legend(loc="outside upper left", ncols=2, fontsize=9)
         return figure
 
@@ -199,9 +191,7 @@ def transition_diagram(statistic: Statistic, *, threshold: float = 0.5) -> Plot:
             axes.text(x, y + 0.02, broken, ha="center", va="bottom", fontsize=8.5, color=INK, linespacing=1.0)
             axes.text(x, y - 0.03, text, ha="center", va="top", fontsize=10, color=INK)
         low = min(y for _, y in spots)
-        axes.set_xlim(-1.32, 1.32)
-        axes.set_ylim(low - 0.32, 1.32)
-        axes.set_aspect("equal")
+        axes.set(xlim=(-1.32, 1.32), ylim=(low - 0.32, 1.32), aspect="equal")
         axes.set_axis_off()
         return figure
 
@@ -392,4 +382,4 @@ def plot(statistic: Statistic) -> Plot:
             f"{statistic.name}: {statistic.unavailable or 'no plot; it is a table'}",
             hint=f"description.statistic({statistic.name!r}) shows it",
         )
-    return drawn[0].draw()
+    return drawn[0].plot()

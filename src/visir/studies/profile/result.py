@@ -255,7 +255,7 @@ class ModelProfile(Tabular, Plotted):
 
     def save(self, path: str | Path, *, replace: bool = False) -> Path:
         """Write the profile as a page: one HTML file."""
-        written: Path = view_function(self, "save")(path, self, replace=replace)
+        written: Path = view_function(self, "page")(self, path, replace)
         return written
 
 
