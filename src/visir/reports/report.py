@@ -19,10 +19,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from markupsafe import Markup
 
+import visir.reports.page as pages
 from visir.display import Plotted, Tabular, brief
 from visir.errors import VisirError
 from visir.files import json_bytes
-from visir.reports import page as pages
 from visir.reports.formats import to_csv, to_latex, to_markdown
 from visir.reports.page import (
     Block,
