@@ -39,7 +39,7 @@ def test_latex_is_this_text():
         "\\caption{50 \\% of it}\n"
         "\\begin{tabular}{lrrr}\n"
         "\\toprule\n"
-        "system & R@1 & Med r & Δ \\\\\n"
+        "system & R@1 & Med r & $\\Delta$ \\\\\n"
         "\\midrule\n"
         "a\\_b \\& c & 41.3 & 1,200 & 0.0 \\\\\n"
         "plain|pipe & 41.3 & \\textbf{3} & -1.2 \\\\\n"
@@ -112,3 +112,10 @@ def test_a_row_with_a_cell_too_few_is_refused():
 
 def test_direction_overrides_become_visible_and_arabic_stays():
     assert one_line("a\u202eb\tc\n مرحبا") == "a\N{REPLACEMENT CHARACTER}b c مرحبا"
+
+
+def test_signs_that_latex_does_not_know_are_written_in_its_own() -> None:
+    """pdflatex stops at a sign without a definition: every one in what visir prints of tables has one."""
+    signs = "→↓↑×±≤≥≠≈·∈ℓλστΔ−½²…"
+    text = to_latex(Table((Column("what"),), ((signs,),), caption=signs, notes=(signs,)))
+    assert text.isascii() and text.count(r"$\downarrow$") == 3 and r"$\lambda$" in text

@@ -28,15 +28,19 @@ _LATEX = {
     "^": r"\textasciicircum{}",
     "<": r"\textless{}",
     ">": r"\textgreater{}",
-    "→": r"$\rightarrow$",
-    "×": r"$\times$",
-    "±": r"$\pm$",
-    "≤": r"$\leq$",
-    "≥": r"$\geq$",
     "–": "--",
-    "·": r"$\cdot$",
     "…": r"\ldots{}",
+    "−": "$-$",
+    "½": r"$\frac{1}{2}$",
+    "²": "$^2$",
+    "₁": "$_1$",
+    "₂": "$_2$",
 }
+_IN_MATH = (
+    "rightarrow downarrow uparrow times pm leq geq neq approx cdot in ell "
+    "alpha beta gamma delta epsilon eta theta lambda mu pi rho sigma tau omega Delta Sigma"
+)
+_LATEX |= {mark: f"$\\{name}$" for mark, name in zip("→↓↑×±≤≥≠≈·∈ℓαβγδεηθλµπρστωΔΣ", _IN_MATH.split(), strict=True)}
 
 
 def to_terminal(table: Table) -> rich.table.Table:
