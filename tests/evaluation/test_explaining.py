@@ -19,7 +19,7 @@ from visir.evaluation.compare import compare
 from visir.evaluation.evaluate import evaluate
 from visir.evaluation.explaining import Explanation, Material, explain
 from visir.evaluation.explaining.explain import over
-from visir.evaluation.explaining.trial import RECALLS, Ranked
+from visir.evaluation.explaining.ranks import RECALLS, Ranked
 from visir.evaluation.measures import aggregate, measure
 from visir.evaluation.published import PublishedRow, judge, load
 from visir.evaluation.results import Evaluation

@@ -12,10 +12,19 @@ import visir
 from refusals import refused
 from visir.errors import ConfigurationError, VisirError
 from visir.evaluation.explaining import Material, explain
-from visir.evaluation.explaining.bench import Bench, pairs, scores, singles, tiers, triples
-from visir.evaluation.explaining.ranks import chance_of_fit
-from visir.evaluation.explaining.readings import AXES, BY_NAME, NEEDS, Reading
-from visir.evaluation.explaining.trial import RECALLS, Ranked, Trials
+from visir.evaluation.explaining.ranks import RECALLS, Ranked, chance_of_fit
+from visir.evaluation.explaining.readings import (
+    AXES,
+    BY_NAME,
+    NEEDS,
+    SIMILARITY,
+    Reading,
+    pairs,
+    singles,
+    tiers,
+    triples,
+)
+from visir.evaluation.explaining.search import Bench, Search
 
 # Rows are captions i0#0, i0#1, i1#0, i1#1, i2#0, i2#1; columns are images i0, i1, i2.
 SCORES = np.array(
@@ -42,7 +51,7 @@ def toy(depth: int = 100) -> visir.Evaluation:
 def value(label: str, **choices: str) -> float:
     """Our value of a label under a reading, in percent."""
     task, _, name = label.partition(" ")
-    trial = Trials(Bench(Material.of(toy())), {task: {name: 50.0}}, 2).of(task, Reading.of(**choices))
+    trial = Search(Bench(Material.of(toy())), {task: {name: 50.0}}, 2).trial(task, Reading.of(**choices))
     assert trial is not None
     return round(trial.values[0].ours, 2)
 
@@ -89,7 +98,7 @@ def test_by_hand(label: str, choices: dict[str, str], expected: float) -> None:
 def test_right_candidates_behind_the_end_of_a_list_are_in_no_stretch() -> None:
     """Of i2 only the first answer is listed; its other right caption is not taken for one of the first stretch."""
     whole, short = (
-        Trials(Bench(Material.of(toy(depth))), {"i2t": {"R@1": 50.0}}, 2).of("i2t", Reading.of(ties="optimistic"))
+        Search(Bench(Material.of(toy(depth))), {"i2t": {"R@1": 50.0}}, 2).trial("i2t", Reading.of(ties="optimistic"))
         for depth in (6, 3)
     )
     assert whole is not None and short is not None
@@ -108,8 +117,8 @@ def test_similarities_by_hand() -> None:
         "first half": [1.0, 1.0],
     }
     for name, values in expected.items():
-        assert scores(images, texts, name, "t2i")[0] == pytest.approx(values, abs=1e-6), name
-    assert scores(images, texts, "images normalised", "i2t")[:, 0] == pytest.approx([6.0, 2.0])
+        assert SIMILARITY[name].do(texts, images, "t2i")[0] == pytest.approx(values, abs=1e-6), name
+    assert SIMILARITY["images normalised"].do(images, texts, "i2t")[:, 0] == pytest.approx([6.0, 2.0])
 
 
 def test_the_table_of_readings() -> None:
