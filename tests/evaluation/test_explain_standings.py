@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from visir.evaluation.explaining.ranks import RULES, Scores, ranks_of_pairs
+from visir.evaluation.explaining.ranks import Scores, ranks_of_pairs
+from visir.evaluation.explaining.readings import RULES
 from visir.evaluation.explaining.world import Part
 
 QUERIES, DOCUMENTS = 12, 17

@@ -65,7 +65,8 @@ def first_dimensions(share: float) -> Similarity:
 
 def one_side_normalised(side: str) -> Similarity:
     """Only the lengths of candidates change an order: those of queries scale a whole list."""
-    return lambda queries, documents, task: (cosine_of() if SIDES[task][1] == side else dot)(queries, documents, task)
+    cosine = cosine_of()
+    return lambda queries, documents, task: (cosine if SIDES[task][1] == side else dot)(queries, documents, task)
 
 
 def signs(queries: Matrix, documents: Matrix, task: str) -> Matrix:
@@ -99,15 +100,11 @@ def csls(queries: Matrix, documents: Matrix, task: str) -> Matrix:
     return (2 * cosines - near(0)[None, :] - near(1)[:, None]).astype(np.float32, copy=False)
 
 
-def dual_softmax(scale: float) -> Similarity:
+def dual_softmax(queries: Matrix, documents: Matrix, task: str, scale: float) -> Matrix:
     """Cosines times their softmax over all queries."""
-
-    def similarity(queries: Matrix, documents: Matrix, task: str) -> Matrix:
-        cosines = unit(queries) @ unit(documents).T
-        weights = np.exp(scale * (cosines - cosines.max(axis=0)))
-        return (cosines * weights / weights.sum(axis=0)).astype(np.float32, copy=False)
-
-    return similarity
+    cosines = unit(queries) @ unit(documents).T
+    weights = np.exp(scale * (cosines - cosines.max(axis=0)))
+    return (cosines * weights / weights.sum(axis=0)).astype(np.float32, copy=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,36 +222,13 @@ class Standings:
 class Rule:
     """How equal scores are counted."""
 
-    rank: Callable[[Standings], Numbers]
+    rank: Callable[[Standings], Numbers] = lambda at: at.better + at.earlier + 1
     early: bool = False  # whether one of equal scores may get a rank before its place in a list
     closed: bool = False  # whether more equal scores behind the end of a list would change nothing
     together: bool = False  # whether right candidates with one score have one rank
     highest: Callable[[Standings], Numbers] | None = None  # where it may be any from `rank` to this
     # (documents, their places by id) → the order of equal scores; None: that of the list, or by id
     order: Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]] | None = None
-
-
-def _rank(at: Standings) -> Numbers:
-    return at.better + at.earlier + 1
-
-
-RULES: Mapping[str, Rule] = {
-    "list": Rule(_rank, closed=True),
-    "optimistic": Rule(lambda at: at.best, early=True, closed=True),
-    "pessimistic": Rule(lambda at: at.best + at.wrong),
-    "average": Rule(lambda at: at.best + at.wrong / 2, early=True),
-    "source order": Rule(_rank, early=True, order=lambda documents, by_id: documents),
-    "reverse order": Rule(_rank, early=True, order=lambda documents, by_id: -documents),
-    "id": Rule(_rank, early=True, order=lambda documents, by_id: by_id),
-    "trec": Rule(_rank, early=True, order=lambda documents, by_id: -by_id),
-    "at most": Rule(lambda at: at.better + at.equal),
-    "any order": Rule(lambda at: at.best, early=True, highest=lambda at: at.best + at.wrong),
-    "average of all": Rule(lambda at: at.better + (at.equal + 1) / 2, early=True, together=True),
-    "average down": Rule(
-        lambda at: np.maximum(np.floor(at.better + (at.equal + 1) / 2), 1), early=True, together=True
-    ),
-    "any alike": Rule(lambda at: at.better + 1, early=True, closed=True, together=True),
-}  # fmt: skip
 
 
 def ranks_of_pairs(scores: Scores, part: Part, rule: Rule) -> tuple[Numbers, Numbers, bool]:
@@ -438,42 +412,24 @@ class Ranked:
 Recall = Callable[[Ranked, int], Numbers]
 
 
-def _share(numerator: Numbers, denominator: Numbers | float) -> Numbers:
-    denominator = np.broadcast_to(np.asarray(denominator, np.float64), numerator.shape)
+def share(numerator: Numbers, denominator: Numbers) -> Numbers:
+    """A share of each query; 0 where there is nothing to share."""
     return np.divide(numerator, denominator, out=np.zeros(len(numerator)), where=denominator > 0)
 
 
-def _ndcg(ranked: Ranked, k: int) -> Numbers:
+def ndcg(ranked: Ranked, k: int) -> Numbers:
+    """nDCG@k of right and wrong candidates."""
     inside = ranked.ranks <= k
     gains = np.where(inside, 1 / np.log2(np.where(inside, ranked.ranks, 1) + 1), 0)
     ideal = np.concatenate([[0.0], np.cumsum(1 / np.log2(np.arange(1, k + 1) + 1))])
-    return _share(ranked.total(gains), ideal[np.minimum(ranked.positives, k).astype(int)])
+    return share(ranked.total(gains), ideal[np.minimum(ranked.positives, k).astype(int)])
 
 
-def _map(ranked: Ranked, k: int) -> Numbers:
+def average_precision(ranked: Ranked, k: int) -> Numbers:
+    """The average precision within k."""
     inside = ranked.ranks <= k
     precision = np.where(inside, (ranked.nth + 1) / np.where(inside, ranked.ranks, 1), 0)
-    return _share(ranked.total(precision), ranked.positives)
-
-
-RECALLS: Mapping[str, Recall] = {
-    "hit": lambda ranked, k: (ranked.best <= k).astype(np.float64),
-    "recall": lambda ranked, k: _share(ranked.hits(k), ranked.positives),
-    "capped_recall": lambda ranked, k: _share(ranked.hits(k), np.minimum(k, ranked.positives)),
-    # The brittleness paper's own code for image-to-text takes five captions for granted, so that an image with six can
-    # score 1.2. Where every image has five, it is capped_recall.
-    "five_capped_recall": lambda ranked, k: np.where(
-        ranked.positives > 1, ranked.hits(k) / min(k, 5), np.minimum(ranked.hits(k), 1)
-    ),
-    "all": lambda ranked, k: ((ranked.hits(k) == ranked.positives) & (ranked.positives > 0)).astype(np.float64),
-    # Every pair weighs the same: a query weighs as its number of pairs.
-    "pairs": lambda ranked, k: ranked.hits(k) * len(ranked.positives) / max(float(ranked.positives.sum()), 1.0),
-    "precision": lambda ranked, k: ranked.hits(k) / k,
-    "separate": lambda ranked, k: _share(ranked.total(ranked.ranks - ranked.nth <= k), ranked.positives),
-    "mrr": lambda ranked, k: np.where(ranked.best <= k, 1 / ranked.best, 0.0),
-    "ndcg": _ndcg,
-    "map": _map,
-}
+    return share(ranked.total(precision), ranked.positives)
 
 
 # How easily digits fit by accident, and what chance reaches.

@@ -2,23 +2,21 @@
 
 An axis is one question that a printed "R@5 = 58.1" leaves open. A choice is one answer, with the sentence that states
 it, its cost, what is needed to compute it, and the function that computes it. The plain choice of an axis is not in the
-table: the result itself states it. To add a reading, add a line here; which kind of function an axis takes is said
-beside it.
+table: the result itself states it. To add a reading, add a line here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import combinations, groupby
 from typing import Any, Literal
 
 import numpy as np
 
 from visir.evaluation.explaining import ranks, world
-from visir.evaluation.explaining.ranks import RECALLS, RULES
-from visir.evaluation.explaining.world import captions_where, folds, linked, some_images
+from visir.evaluation.explaining.ranks import Rule, share
 
 Need = Literal["ranks", "scores", "captions", "vectors", "collection"]
 
@@ -41,7 +39,7 @@ class Choice:
     # How far it is from plain: 0 plain, 1 a usual difference between papers or a usual slip, 2 a rare one.
     cost: int = 1
     needs: Need = "ranks"  # what it is computed from
-    do: Callable[..., Any] | ranks.Rule | None = None  # what the computation takes
+    do: Any = None  # what the computation takes
     takes: world.Change | None = None  # part → part: which images and captions take part
 
 
@@ -60,317 +58,240 @@ class Axis:
 _SPLITS = ("val", "test", "train")
 
 
-def _some(count: float, cost: int, last: bool = False) -> Choice:
-    name = {0.5: "half"}.get(count, f"{count:,}")
-    which = "second" if last and count == 0.5 else "last" if last else "first"
-    words = (
-        f"the {which} {name} {'of the images, their captions' if count == 0.5 else 'images and their captions'} only"
-    )
-    return Choice(f"{which} {name}", words, cost, "captions", takes=some_images(count, last))
+def _captions(name: str, which: str, cost: int, first: int, end: int, more: str = "") -> Choice:
+    keep = partial(world.captions_where, keep=lambda place, count: (place >= first) & (place < end))
+    return Choice(name, f"the {which} of each image only{more}", cost, "captions", takes=keep)
 
 
-def _from_to(name: str, first: int, end: int, words: str, cost: int = 2) -> Choice:
-    keep = captions_where(lambda place, count: (place >= first) & (place < end))
-    return Choice(name, words, cost, "captions", takes=keep)
+def _links(name: str, words: str, cost: int, place: Callable[[Any, int], Any]) -> Choice:
+    return Choice(name, words, cost, "captions", takes=partial(world.linked, place=place))
 
 
-def _links(name: str, cost: int, place: Callable[[Any, int], Any], words: str) -> Choice:
-    return Choice(name, words, cost, "captions", takes=linked(place))
+def _images(name: str, cost: int, count: float, last: bool = False) -> Choice:
+    of = "of the images, their captions" if count < 1 else "images and their captions"
+    cut = partial(world.some_images, count=count, last=last)
+    return Choice(name, f"the {name} {of} only", cost, "captions", takes=cut)
 
 
-# Part → Part, in `takes`
-SPLIT = Axis(
-    "split",
-    "which split was searched?",
-    (
-        *(
-            Choice(name, f"the {name} split", 2 if name == "train" else 1, "collection", takes=world.split(name))
-            for name in _SPLITS
-        ),
-        Choice("all", "the whole collection, all splits together", 2, "collection", takes=world.split("all")),
-    ),
-)
-# Part → Part, in `takes`; `linked` takes (the place of the image of each caption, the number of images) → other places
-LINKS = Axis(
-    "links",
-    "which caption belongs to which image?",
-    (
-        _links("modulo", 1, lambda own, n: np.arange(len(own)) % n,
-               "caption i taken for one of image i mod n (n images)"),
-        _links("same number", 1, lambda own, n: np.arange(len(own))[:n],
-               "caption i taken for that of image i, the other captions left out"),
-        _links("next image", 2, lambda own, n: (own + 1) % n, "the captions shifted by one image"),
-        _links("previous image", 2, lambda own, n: (own - 1) % n, "the captions shifted by one image the other way"),
-        _links("next caption", 2, lambda own, n: np.roll(own, 1), "the captions shifted by one caption"),
-        _links("previous caption", 2, lambda own, n: np.roll(own, -1),
-               "the captions shifted by one caption the other way"),
-        _links("reversed", 2, lambda own, n: n - 1 - own, "the images in reverse order, the captions not"),
-        Choice("images by id", "the images by id, the captions in the order of the source", 2, "captions",
-               takes=world.images_by_id),
-        *(
-            Choice(f"captions of {name}", f"the captions of the {name} split beside these images, row by row", 1,
-                   "collection", takes=world.captions_of_split(name))
-            for name in _SPLITS
-        ),
-    ),
-)  # fmt: skip
-# Part → Part, in `takes`
-CAPTIONS = Axis(
-    "captions",
-    "which captions of each image took part?",
-    (
-        Choice("all", "all captions of each image", 1, "vectors", takes=world.all_captions),
-        _from_to("first", 0, 1, "the first caption of each image only", 1),
-        _from_to("first 5", 0, 5, "the first 5 captions of each image only (no sixth captions)", 1),
-        *(_from_to(f"first {n}", 0, n, f"the first {n} captions of each image only") for n in (2, 3, 4)),
-        *(
-            _from_to(word, place, place + 1, f"the {word} caption of each image only")
-            for place, word in enumerate(("second", "third", "fourth", "fifth"), 1)
-        ),
-        Choice("last", "the last caption of each image only", 2, "captions",
-               takes=captions_where(lambda place, count: place == count - 1)),
-        Choice("random", "one random caption of each image (seed 0 of visir)", 2, "captions",
-               takes=world.random_captions),
-        Choice("mean", "one vector for each image: the mean of its captions' vectors", 2, "vectors",
-               takes=captions_where(lambda place, count: place == 0)),
-    ),
-)  # fmt: skip
-# Part → Part, once it is known who asks
-QUERIES = Axis(
-    "queries",
-    "of which queries is the mean?",
-    (
-        Choice("first captions", "the first caption of each image as a query; all captions as candidates", 1,
-               "captions", world.first_captions_ask),
-        *(
-            Choice(f"first {n:,}", f"only the first {n:,} queries, over all candidates", 2, do=world.first_queries(n))
-            for n in (1000, 500, 100)
-        ),
-        Choice("any caption", "an image counts as one query, by the caption that ranks it best", 2, "captions",
-               world.any_caption),
-        Choice("one per image", "the mean over images of the mean over their captions", 2, "captions",
-               world.each_image),
-    ),
-)  # fmt: skip
-# Part → Part, or a rule for equal scores
-POSITIVES = Axis(
-    "positives",
-    "which candidates are right?",
-    (
-        Choice("first caption", "only the first caption of an image is right; the others are wrong candidates", 1,
-               "captions", world.first_captions_are_right),
-        Choice("any alike", "candidates with exactly the score of a right one are right too", 2, "scores",
-               RULES["any alike"]),
-    ),
-)  # fmt: skip
-# Part → Part: what takes part in `takes`, what is ranked once it is known who asks
-GALLERY = Axis(
-    "gallery",
-    "what were the candidates?",
-    (
-        Choice("judged", "candidates restricted to the images and captions that are judged", do=world.judged),
-        _some(1000, 1),
-        _some(0.5, 2),
-        _some(0.5, 2, last=True),
-        *(_some(n, 2) for n in (50, 100, 128, 200, 250, 256, 500, 5000)),
-        *(_some(n, 2, last=True) for n in (100, 500, 1000)),
-        *(
-            Choice(f"with {name}", f"candidates of the {name} split too", 1, "collection", world.candidates_of(name))
-            for name in _SPLITS
-        ),
-        Choice("collection", "candidates of the whole collection", 1, "collection", world.candidates_of("all")),
-    ),
-)
-
-
-def _folds(count: int, cost: int) -> Choice:
-    cut = folds(lambda place, n: place * count // n, count, equal=True)
-    return Choice(f"{count}", f"the mean over {count} folds", cost, "captions", cut)
-
-
-def _batches(size: int) -> Choice:
-    cut = folds(lambda place, n: place // size, size, sizes=True)
-    return Choice(f"batches of {size}", f"the mean over batches of {size} images", 2, "captions", cut)
-
-
-# Part → Part; `folds` takes (the place of each image, the number of images) → its fold
-FOLDS = Axis(
-    "folds",
-    "one gallery, or the mean over parts of it?",
-    (
-        Choice("1", "one gallery in place of folds", 1, "vectors", world.one_gallery),
-        _folds(5, 1),
-        *(_folds(n, 2) for n in (2, 3, 4, 8, 10, 20)),
-        Choice("every 5th", "the mean over 5 folds, every fifth image in each", 2, "captions",
-               folds(lambda place, n: place % 5, 5)),
-        *map(_batches, (32, 50, 64, 100, 128, 250, 256, 500, 512)),
-    ),
-)  # fmt: skip
-# (queries, candidates, task) → scores, of vectors
-SIMILARITY = Axis(
-    "similarity",
-    "how were vectors compared?",
-    tuple(
-        Choice(name, words, cost, "vectors", do)
-        for name, words, cost, do in (
-            ("cosine", "cosine of the vectors", 1, ranks.cosine_of()),
-            ("dot", "dot product of the vectors as they are, not normalised", 1, ranks.dot),
-            ("euclidean", "Euclidean distance of the vectors as they are, not normalised", 1,
-             lambda queries, documents, task: ranks.products(2 * queries, documents, (documents**2).sum(axis=1))),
-            ("images normalised", "only the images' vectors normalised", 2, ranks.one_side_normalised("image")),
-            ("texts normalised", "only the texts' vectors normalised", 2, ranks.one_side_normalised("text")),
-            ("signs", "only the signs of the vectors compared", 2, ranks.signs),
-            ("int8", "the vectors cut to whole numbers of 8 bits", 2, ranks.cosine_of(ranks.eight_bits)),
-            ("centred", "the mean vector of each side subtracted first", 2,
-             ranks.cosine_of(lambda vectors: vectors - vectors.mean(axis=0))),
-            ("standardised", "each dimension of each side standardised first", 2,
-             ranks.cosine_of(ranks.standardised)),
-            ("first half", "only the first half of the dimensions", 2, ranks.first_dimensions(0.5)),
-            ("first quarter", "only the first quarter of the dimensions", 2, ranks.first_dimensions(0.25)),
-            *(
-                (f"first {n}", f"only the first {n} dimensions", 2, ranks.first_dimensions(n))
-                for n in (64, 128, 256, 512)
-            ),
-            ("dual softmax", "scores times their softmax over all queries (dual softmax)", 2, ranks.dual_softmax(1.0)),
-            ("dual softmax, 100", "scores times the softmax of 100 × scores over all queries (dual softmax)", 2,
-             ranks.dual_softmax(100.0)),
-            ("csls", "scores less the mean of the 10 nearest on both sides (CSLS)", 2, ranks.csls),
-        )
-    ),
-)  # fmt: skip
-# a rule for equal scores
-TIES = Axis(
-    "ties",
-    "how were equal scores counted?",
-    tuple(
-        Choice(name, f"equal scores {words}", cost, "scores", RULES[name])
-        for name, words, cost in (
-            ("optimistic", "in favour of the system", 1),
-            ("pessimistic", "against the system", 1),
-            ("average", "at their average rank", 1),
-            ("source order", "in the order of the source", 1),
-            ("reverse order", "in the reverse order of the source", 2),
-            ("id", "by document id", 1),
-            ("trec", "by falling document id, as trec_eval does", 2),
-            ("at most", "against the system, those of other right ones too", 2),
-            ("any order", "in any order, as numerical noise puts them", 2),
-            ("average of all", "at their average rank, with other right ones", 2),
-            ("average down", "at their average rank, all right ones too, rounded down", 2),
-        )
-    ),
-)
-# Part → Part; `copies` takes (place of a caption in its image, number of those) → the copies before the right one
-COPIES = Axis(
-    "copies",
-    "was each image a candidate once?",
-    tuple(
-        Choice(name, f"an image is a candidate once for every caption, {words} right", cost, "captions",
-               world.copies(before))
-        for name, words, cost, before in (
-            ("any", "any copy is", 2, lambda place, count: 0 * place),
-            ("own", "only the caption's own copy is", 1, lambda place, count: place),
-            ("last", "the last copy is", 2, lambda place, count: count - 1),
-        )
-    ),
-)  # fmt: skip
-DEPTH = Axis(  # its name is the depth
-    "depth",
-    "how deep did the ranking go?",
-    tuple(
-        Choice(f"{k}", f"only the first {k} ranked: nothing is found behind them (k_test)", 1 if k in (2, 5) else 2)
-        for k in range(1, 10)
-    ),
-)
-# (ranks, k) → the value of each query
-RECALL = Axis(
-    "recall",
-    "which recall is R@k?",
-    tuple(
-        Choice(name, f"R@k {words}", cost, do=RECALLS[name])
-        for name, words, cost in (
-            ("hit", "is hit@k: any right one in the first k", 1),
-            ("recall", "is recall@k: the share of the right ones in the first k", 1),
-            ("capped_recall", "is capped_recall@k: right ones in the first k / min(k, right ones)", 1),
-            ("five_capped_recall", "is right ones in the first k / min(k, 5), also of images with a sixth caption", 1),
-            ("all", "counts a query only if all its right ones are in the first k", 2),
-            ("pairs", "is the share of all pairs that are found, whatever query they are of", 2),
-            ("precision", "is precision@k: right ones in the first k / k", 2),
-            ("separate", "of each right one, with the other right ones of the query left out", 2),
-            ("mrr", "is MRR@k: 1 / the first right rank within k", 2),
-            ("ndcg", "is nDCG@k", 2),
-            ("map", "is MAP@k", 2),
-        )
-    ),
-)
+def _folds(name: str, words: str, cost: int, fold: Callable[[Any, int], Any], count: int, **more: bool) -> Choice:
+    return Choice(
+        name, f"the mean over {words}", cost, "captions", partial(world.in_folds, fold=fold, count=count, **more)
+    )  # fmt: skip
 
 
 def _cutoffs(name: str, others: dict[int, int], words: str) -> Choice:
     return Choice(name, words, 2, do=lambda k: others.get(k, k))
 
 
-# k as printed → k
-CUTOFFS = Axis(
-    "cutoffs",
-    "how deep is @k?",
-    (
+AXES: tuple[Axis, ...] = (
+    # Part → Part, in `takes`
+    Axis("split", "which split was searched?", (
+        *(Choice(name, f"the {name} split", 2 if name == "train" else 1, "collection",
+                 takes=partial(world.split, name=name)) for name in _SPLITS),
+        Choice("all", "the whole collection, all splits together", 2, "collection",
+               takes=partial(world.split, name="all")),
+    )),
+    # Part → Part, in `takes`; of the place of the image of each caption, and the number of images
+    Axis("links", "which caption belongs to which image?", (
+        _links("modulo", "caption i taken for one of image i mod n (n images)", 1,
+               lambda own, n: np.arange(len(own)) % n),
+        _links("same number", "caption i taken for that of image i, the other captions left out", 1,
+               lambda own, n: np.arange(len(own))[:n]),
+        _links("next image", "the captions shifted by one image", 2, lambda own, n: (own + 1) % n),
+        _links("previous image", "the captions shifted by one image the other way", 2, lambda own, n: (own - 1) % n),
+        _links("next caption", "the captions shifted by one caption", 2, lambda own, n: np.roll(own, 1)),
+        _links("previous caption", "the captions shifted by one caption the other way", 2,
+               lambda own, n: np.roll(own, -1)),
+        _links("reversed", "the images in reverse order, the captions not", 2, lambda own, n: n - 1 - own),
+        Choice("images by id", "the images by id, the captions in the order of the source", 2, "captions",
+               takes=world.images_by_id),
+        *(Choice(f"captions of {name}", f"the captions of the {name} split beside these images, row by row", 1,
+                 "collection", takes=partial(world.captions_of_split, name=name)) for name in _SPLITS),
+    )),
+    # Part → Part, in `takes`; of the place of each caption in its image, and the number of those
+    Axis("captions", "which captions of each image took part?", (
+        Choice("all", "all captions of each image", 1, "vectors", takes=world.all_captions),
+        _captions("first", "first caption", 1, 0, 1),
+        _captions("first 5", "first 5 captions", 1, 0, 5, " (no sixth captions)"),
+        *(_captions(f"first {n}", f"first {n} captions", 2, 0, n) for n in (2, 3, 4)),
+        *(_captions(nth, f"{nth} caption", 2, place, place + 1)
+          for place, nth in enumerate(("second", "third", "fourth", "fifth"), 1)),
+        Choice("last", "the last caption of each image only", 2, "captions",
+               takes=partial(world.captions_where, keep=lambda place, count: place == count - 1)),
+        Choice("random", "one random caption of each image (seed 0 of visir)", 2, "captions",
+               takes=world.random_captions),
+        Choice("mean", "one vector for each image: the mean of its captions' vectors", 2, "vectors",
+               takes=partial(world.captions_where, keep=lambda place, count: place == 0)),
+    )),
+    # Part → Part, once it is known who asks
+    Axis("queries", "of which queries is the mean?", (
+        Choice("first captions", "the first caption of each image as a query; all captions as candidates", 1,
+               "captions", world.first_captions_ask),
+        *(Choice(f"first {n:,}", f"only the first {n:,} queries, over all candidates", 2,
+                 do=partial(world.first_queries, number=n)) for n in (1000, 500, 100)),
+        Choice("any caption", "an image counts as one query, by the caption that ranks it best", 2, "captions",
+               world.any_caption),
+        Choice("one per image", "the mean over images of the mean over their captions", 2, "captions",
+               world.each_image),
+    )),
+    # Part → Part, once it is known who asks; or a rule for equal scores
+    Axis("positives", "which candidates are right?", (
+        Choice("first caption", "only the first caption of an image is right; the others are wrong candidates", 1,
+               "captions", world.first_captions_are_right),
+        Choice("any alike", "candidates with exactly the score of a right one are right too", 2, "scores",
+               Rule(lambda at: at.better + 1, early=True, closed=True, together=True)),
+    )),
+    # Part → Part: what takes part in `takes`, what else is ranked once it is known who asks
+    Axis("gallery", "what were the candidates?", (
+        Choice("judged", "candidates restricted to the images and captions that are judged", do=world.judged),
+        _images("first 1,000", 1, 1000),
+        _images("first half", 2, 0.5),
+        _images("second half", 2, 0.5, last=True),
+        *(_images(f"first {n:,}", 2, n) for n in (50, 100, 128, 200, 250, 256, 500, 5000)),
+        *(_images(f"last {n:,}", 2, n, last=True) for n in (100, 500, 1000)),
+        *(Choice(f"with {name}", f"candidates of the {name} split too", 1, "collection",
+                 partial(world.candidates_of, name=name)) for name in _SPLITS),
+        Choice("collection", "candidates of the whole collection", 1, "collection",
+               partial(world.candidates_of, name="all")),
+    )),
+    # Part → Part; of the place of each image, and the number of images
+    Axis("folds", "one gallery, or the mean over parts of it?", (
+        Choice("1", "one gallery in place of folds", 1, "vectors", world.one_gallery),
+        *(_folds(f"{folds}", f"{folds} folds", 1 if folds == 5 else 2,
+                 lambda place, n, folds=folds: place * folds // n, folds, equal=True)
+          for folds in (5, 2, 3, 4, 8, 10, 20)),
+        _folds("every 5th", "5 folds, every fifth image in each", 2, lambda place, n: place % 5, 5),
+        *(_folds(f"batches of {size}", f"batches of {size} images", 2,
+                 lambda place, n, size=size: place // size, size, sizes=True)
+          for size in (32, 50, 64, 100, 128, 250, 256, 500, 512)),
+    )),
+    # (queries, candidates, task) → scores, of dense vectors
+    Axis("similarity", "how were vectors compared?", tuple(Choice(*row[:3], "vectors", row[3]) for row in (
+        ("cosine", "cosine of the vectors", 1, ranks.cosine_of()),
+        ("dot", "dot product of the vectors as they are, not normalised", 1, ranks.dot),
+        ("euclidean", "Euclidean distance of the vectors as they are, not normalised", 1,
+         lambda queries, documents, task: ranks.products(2 * queries, documents, (documents**2).sum(axis=1))),
+        ("images normalised", "only the images' vectors normalised", 2, ranks.one_side_normalised("image")),
+        ("texts normalised", "only the texts' vectors normalised", 2, ranks.one_side_normalised("text")),
+        ("signs", "only the signs of the vectors compared", 2, ranks.signs),
+        ("int8", "the vectors cut to whole numbers of 8 bits", 2, ranks.cosine_of(ranks.eight_bits)),
+        ("centred", "the mean vector of each side subtracted first", 2,
+         ranks.cosine_of(lambda vectors: vectors - vectors.mean(axis=0))),
+        ("standardised", "each dimension of each side standardised first", 2, ranks.cosine_of(ranks.standardised)),
+        ("first half", "only the first half of the dimensions", 2, ranks.first_dimensions(0.5)),
+        ("first quarter", "only the first quarter of the dimensions", 2, ranks.first_dimensions(0.25)),
+        *((f"first {n}", f"only the first {n} dimensions", 2, ranks.first_dimensions(n)) for n in (64, 128, 256, 512)),
+        ("dual softmax", "scores times their softmax over all queries (dual softmax)", 2,
+         partial(ranks.dual_softmax, scale=1.0)),
+        ("dual softmax, 100", "scores times the softmax of 100 × scores over all queries (dual softmax)", 2,
+         partial(ranks.dual_softmax, scale=100.0)),
+        ("csls", "scores less the mean of the 10 nearest on both sides (CSLS)", 2, ranks.csls),
+    ))),
+    # a rule for equal scores
+    Axis("ties", "how were equal scores counted?", tuple(
+        Choice(name, f"equal scores {words}", cost, "scores", rule) for name, words, cost, rule in (
+            ("optimistic", "in favour of the system", 1, Rule(lambda at: at.best, early=True, closed=True)),
+            ("pessimistic", "against the system", 1, Rule(lambda at: at.best + at.wrong)),
+            ("average", "at their average rank", 1, Rule(lambda at: at.best + at.wrong / 2, early=True)),
+            ("source order", "in the order of the source", 1, Rule(early=True, order=lambda places, by_id: places)),
+            ("reverse order", "in the reverse order of the source", 2,
+             Rule(early=True, order=lambda places, by_id: -places)),
+            ("id", "by document id", 1, Rule(early=True, order=lambda places, by_id: by_id)),
+            ("trec", "by falling document id, as trec_eval does", 2,
+             Rule(early=True, order=lambda places, by_id: -by_id)),
+            ("at most", "against the system, those of other right ones too", 2, Rule(lambda at: at.better + at.equal)),
+            ("any order", "in any order, as numerical noise puts them", 2,
+             Rule(lambda at: at.best, early=True, highest=lambda at: at.best + at.wrong)),
+            ("average of all", "at their average rank, with other right ones", 2,
+             Rule(lambda at: at.better + (at.equal + 1) / 2, early=True, together=True)),
+            ("average down", "at their average rank, all right ones too, rounded down", 2,
+             Rule(lambda at: np.maximum(np.floor(at.better + (at.equal + 1) / 2), 1), early=True, together=True)),
+        )
+    )),
+    # Part → Part; of the place of a caption in its image, and the number of those: the copies before the right one
+    Axis("copies", "was each image a candidate once?", tuple(
+        Choice(name, f"an image is a candidate once for every caption, {words} right", cost, "captions",
+               partial(world.copied, before=before))
+        for name, words, cost, before in (
+            ("any", "any copy is", 2, lambda place, count: 0 * place),
+            ("own", "only the caption's own copy is", 1, lambda place, count: place),
+            ("last", "the last copy is", 2, lambda place, count: count - 1),
+        )
+    )),
+    # no function: the name is the depth
+    Axis("depth", "how deep did the ranking go?", tuple(
+        Choice(f"{k}", f"only the first {k} ranked: nothing is found behind them (k_test)", 1 if k in (2, 5) else 2)
+        for k in range(1, 10)
+    )),
+    # (ranks, k) → the value of each query
+    Axis("recall", "which recall is R@k?", tuple(
+        Choice(name, f"R@k {words}", cost, do=do) for name, words, cost, do in (
+            ("hit", "is hit@k: any right one in the first k", 1, lambda at, k: (at.best <= k).astype(np.float64)),
+            ("recall", "is recall@k: the share of the right ones in the first k", 1,
+             lambda at, k: share(at.hits(k), at.positives)),
+            ("capped_recall", "is capped_recall@k: right ones in the first k / min(k, right ones)", 1,
+             lambda at, k: share(at.hits(k), np.minimum(k, at.positives))),
+            # The brittleness paper's own code for image-to-text takes five captions for granted, so that an image with
+            # six can score 1.2. Where every image has five, it is capped_recall.
+            ("five_capped_recall", "is right ones in the first k / min(k, 5), also of images with a sixth caption", 1,
+             lambda at, k: np.where(at.positives > 1, at.hits(k) / min(k, 5), np.minimum(at.hits(k), 1))),
+            ("all", "counts a query only if all its right ones are in the first k", 2,
+             lambda at, k: ((at.hits(k) == at.positives) & (at.positives > 0)).astype(np.float64)),
+            # Every pair weighs the same: a query weighs as its number of pairs.
+            ("pairs", "is the share of all pairs that are found, whatever query they are of", 2,
+             lambda at, k: at.hits(k) * len(at.positives) / max(float(at.positives.sum()), 1.0)),
+            ("precision", "is precision@k: right ones in the first k / k", 2, lambda at, k: at.hits(k) / k),
+            ("separate", "of each right one, with the other right ones of the query left out", 2,
+             lambda at, k: share(at.total(at.ranks - at.nth <= k), at.positives)),
+            ("mrr", "is MRR@k: 1 / the first right rank within k", 2,
+             lambda at, k: np.where(at.best <= k, 1 / at.best, 0.0)),
+            ("ndcg", "is nDCG@k", 2, ranks.ndcg),
+            ("map", "is MAP@k", 2, ranks.average_precision),
+        )
+    )),
+    # k as printed → k
+    Axis("cutoffs", "how deep is @k?", (
         Choice("from 0", "ranks counted from 0, so that @k is @(k + 1)", do=lambda k: k + 1),
         Choice("below k", "ranks below k counted, so that @k is @(k − 1)", do=lambda k: k - 1),
-        *(
-            _cutoffs(f"@{k} is @{other}", {k: other}, f"what is printed as @{k} is @{other}")
-            for k in (1, 5, 10)
-            for other in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 15, 20, 25, 30, 50, 100)
-            if other != k
-        ),
+        *(_cutoffs(f"@{k} is @{other}", {k: other}, f"what is printed as @{k} is @{other}")
+          for k in (1, 5, 10)
+          for other in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 15, 20, 25, 30, 50, 100) if other != k),
         _cutoffs("reversed", {1: 10, 10: 1}, "the columns of the cut-offs in reverse order"),
         _cutoffs("1, 10, 50", {5: 10, 10: 50}, "what is printed as @1, @5, @10 is 1, 10, 50"),
         _cutoffs("1, 10, 100", {5: 10, 10: 100}, "what is printed as @1, @5, @10 is 1, 10, 100"),
         _cutoffs("5, 10, 20", {1: 5, 5: 10, 10: 20}, "what is printed as @1, @5, @10 is 5, 10, 20"),
-    ),
-)
-# (lowest, highest) of a share in percent → as printed
-UNIT = Axis(
-    "unit",
-    "in which unit is it printed?",
-    (
+    )),
+    # (lowest, highest) of a share in percent → as printed
+    Axis("unit", "in which unit is it printed?", (
         Choice("fraction", "printed as fractions of 1, not in percent", do=lambda low, high: (low / 100, high / 100)),
         Choice("missed", "what is missed is printed: 100 less the value", 2,
                do=lambda low, high: (100 - high, 100 - low)),
-    ),
-)  # fmt: skip
-# how our values agree, each in the way that `judged` of search.py finds → whether all digits follow
-DIGITS = Axis(
-    "digits",
-    "how were further digits dropped?",
-    (
+    )),
+    # in which ways our values agree (`fits` of search.py) → whether all printed digits follow
+    Axis("digits", "how were further digits dropped?", (
         Choice("cut", "further digits cut off, not rounded",
                do=lambda ways: "truncated" in ways and ways <= {"truncated", "summed", "bounded", "rounded down"}),
         Choice("mixed", "further digits cut off in some values and rounded in others", 2,
                do=lambda ways: "off" not in ways),
         Choice("up", "rounded up always", 2, do=lambda ways: ways <= {"rounded", "rounded down", "bounded"}),
-    ),
-)  # fmt: skip
-DIRECTION = Axis(
-    "direction",
-    "which direction is which?",
-    (Choice("swapped", "image-to-text and text-to-image swapped"),),
-)
-# (the sum of the recalls, our mean DCG) → rsum
-SUM = Axis(
-    "sum",
-    "what does rsum add up?",
-    (
+    )),
+    # no function: the other task is asked
+    Axis("direction", "which direction is which?", (Choice("swapped", "image-to-text and text-to-image swapped"),)),
+    # (the sum of the recalls, our mean DCG) → rsum
+    Axis("sum", "what does rsum add up?", (
         Choice("with DCG", "rsum is the sum of the recalls and the mean DCG", do=lambda total, dcg: total + dcg),
         Choice("mean", "rsum is the mean of the three recalls", do=lambda total, dcg: total / 3),
-    ),
-)
-
-AXES: tuple[Axis, ...] = (
-    SPLIT, LINKS, CAPTIONS, QUERIES, POSITIVES, GALLERY, FOLDS, SIMILARITY, TIES, COPIES, DEPTH, RECALL, CUTOFFS, UNIT,
-    DIGITS, DIRECTION, SUM,
+    )),
 )  # fmt: skip
-"""Every axis, from what is searched to how it is printed."""
+"""Every axis, from what is searched to how it is printed; beside each, what kind of function it takes."""
 
 BY_NAME = {axis.name: axis for axis in AXES}
+RULES: dict[str, Rule] = {
+    "list": Rule(closed=True),
+    "any alike": BY_NAME["positives"]["any alike"].do,
+    **{choice.name: choice.do for choice in BY_NAME["ties"].choices},
+}
+"""By name of a rule for equal scores."""
 PART_AXES = ("split", "links", "captions", "queries", "positives", "gallery", "folds", "copies")
 RANK_AXES = (*PART_AXES, "similarity", "ties", "depth")
 """Axes that change ranks; the others change what is measured from them."""

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from visir.errors import VisirError
 from visir.evaluation.explaining.ranks import (
-    RECALLS,
-    RULES,
     KnownRanks,
     Numbers,
     Scores,
@@ -28,10 +26,10 @@ from visir.evaluation.explaining.ranks import (
     scores_of_run,
 )
 from visir.evaluation.explaining.readings import (
-    LINKS,
+    BY_NAME,
     PART_AXES,
     RANK_AXES,
-    SIMILARITY,
+    RULES,
     USUAL_TIES,
     Combined,
     Reading,
@@ -45,6 +43,7 @@ from visir.evaluation.explaining.world import (
     Part,
     Places,
     World,
+    part_as_evaluated,
     part_of,
     places,
     refuse,
@@ -83,6 +82,7 @@ Half precision and other hardware give much smaller differences; another model, 
 _SEARCHES, _RESULTS = 1_000_000_000, 300_000_000
 """How many bytes searches, and what was computed from them, may take that are kept for the next readings."""
 Value = TypeVar("Value")
+Cache = MutableMapping[tuple[str, Reading], Value | NotComputable]
 
 
 class Bench:
@@ -91,15 +91,17 @@ class Bench:
     def __init__(self, material: Material) -> None:
         self.material = material
         self.world: World = world_of(material)
-        self._own = {task: self._as_evaluated(task) for task in material.runs}
+        self._own = {
+            task: part_as_evaluated(self.world, run, material.qrels[task]) for task, run in material.runs.items()
+        }
         self._id_place = {side: id_places(self.world, side) for side in ("image", "text")}
         self._of_runs = {
             task: scores_of_run(run, self.world, run.gallery.size or int(self._own[task].candidates.sum()))
             for task, run in material.runs.items()
         }
-        self._parts, self._ranks, self._searched = (
-            LRUCache(most, self._bytes_of) for most in (_RESULTS, _RESULTS, _SEARCHES)
-        )
+        self._parts: Cache[Part] = LRUCache(_RESULTS, self._bytes_of)
+        self._ranks: Cache[KnownRanks] = LRUCache(_RESULTS, self._bytes_of)
+        self._searched: Cache[Scores] = LRUCache(_SEARCHES, self._bytes_of)
         self._matrices: dict[str, Numbers] = {}
         self._rows: dict[str, Places] = {}
         if material.vectors is not None:
@@ -120,9 +122,7 @@ class Bench:
             for (axis, _), choice in pairs
             if choice.takes is None
         }
-        return _once(
-            self._parts, (task, reading), lambda: part_of(self.world, task, taken, searched, self._own[task])
-        )  # fmt: skip
+        return _once(self._parts, (task, reading), lambda: part_of(self._own[task], taken, searched))
 
     def ranks(self, task: str, reading: Reading) -> KnownRanks:
         """The ranks of a task under a reading."""
@@ -183,7 +183,7 @@ class Bench:
         first, second = self._vectors(of_queries, queries, mean), self._vectors(of_documents, documents, mean)
         if similarity not in EXACT and count > MOST_EXACT_SCORES:
             first, second = first.astype(np.float32), second.astype(np.float32)
-        scores: Any = SIMILARITY[similarity or self.similarity(task) or "cosine"].do
+        scores: Any = BY_NAME["similarity"][similarity or self.similarity(task) or "cosine"].do
         values = scores(first, second, task)
         return Scores(queries, documents[None].astype(np.int32), values, self._id_place[of_documents])
 
@@ -219,23 +219,6 @@ class Bench:
             similarity=self.similarity(task),  # type: ignore[arg-type]
         ).run
         return scores_of_run(run, self.world, len(documents))
-
-    def _as_evaluated(self, task: str) -> Part:
-        """The queries, candidates and right pairs of the result."""
-        world, qrels, run = self.world, self.material.qrels[task], self.material.runs[task]
-        of_queries, of_documents = SIDES[task]
-        right = qrels.grades > 0
-        queries = world.places(of_queries, qrels.queries)
-        query = queries[np.repeat(np.arange(len(qrels)), np.diff(qrels.offsets))[right]]
-        document = world.places(of_documents, qrels.documents)[right]
-        if run.gallery.ids is not None:
-            gallery = world.places(of_documents, run.gallery.ids)
-        else:  # known by its size at most: what takes part in the result, and what is ranked
-            own = world.images if of_documents == "image" else world.captions
-            gallery = np.concatenate([own, document, world.places(of_documents, run.documents)])
-        candidates = world.mask(of_documents, gallery)
-        part = Part(world, task, world.images, world.captions, world.owner)
-        return replace(part, queries=queries, candidates=candidates, pairs=(query, document))
 
     def _take(self, vectors: tuple[Vectors, Vectors]) -> None:
         """Take vectors for searches anew; those of another system are refused."""
@@ -327,9 +310,9 @@ def _at_hand(side: str, rows: Places) -> None:
     refuse(missing, f"the vectors of {missing:,} of its {of} are not at hand")
 
 
-def _once(results: MutableMapping[Any, Any], key: tuple[str, Reading], compute: Callable[[], Value]) -> Value:
+def _once(results: Cache[Value], key: tuple[str, Reading], compute: Callable[[], Value]) -> Value:
     """What was computed under a key, or is computed now; raises the reason again where it cannot be."""
-    result: Value | NotComputable | None = results.get(key)
+    result = results.get(key)
     if result is None:
         try:
             result = compute()
@@ -372,7 +355,7 @@ def value_of(label: str, ranks: KnownRanks, reading: Reading, recall: str, fixed
     if match or (base in ("hit", "recall", "capped_recall") and cutoff.isdigit()):
         k = int(match[1] if match else cutoff)
         kind = (reading["recall"] or recall) if match else base
-        return ranks.mean(RECALLS[kind], (reading.do("cutoffs") or int)(k))
+        return ranks.mean(BY_NAME["recall"][kind].do, (reading.do("cutoffs") or int)(k))
     is_plain = reading.departures == reading.only(_PLAIN_AXES).departures
     if name in fixed and (is_plain or base not in MEASURES):
         value = printed_value(name, fixed[name], label)
@@ -595,7 +578,7 @@ class Search:
         elif self.unit != "fraction":  # noise: only a mix-up of captions and images with certain digits is named
             self.at_chance = tuple(self.tasks)
             mix_ups = [reading for reading in singles() if reading["links"]]
-            mix_ups += [Reading.of(links=choice.name, recall="recall") for choice in LINKS.choices]
+            mix_ups += [Reading.of(links=choice.name, recall="recall") for choice in BY_NAME["links"].choices]
             found = [shared for shared in map(self._shared, mix_ups) if self._fits_all(shared)]
             least = min((combined.cost for combined in found), default=0)
             self._found([combined for combined in found if combined.cost == least])

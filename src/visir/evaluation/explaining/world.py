@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -230,14 +230,14 @@ class Part:
     images: Places  # the images that take part
     captions: Places  # the captions that take part
     owner: Places  # (m,) the image that each caption is taken for; -1 where it is not known
+    queries: Places  # (n,) the queries
+    candidates: Mask  # (u + 1,) which documents of the world are candidates; the last is False
+    # (p,) the right pairs: positions of (query, document); in the end rows of `queries`, in their order, and positions
+    pairs: tuple[Places, Places]
+    weights: NDArray[np.float64]  # (n,) the weight of each query in the mean, in the end; the sum is 1
     has_own_queries: bool = True  # whether the queries are of the result
     has_own_candidates: bool = True  # whether the candidates are among those of the result
     is_relinked: bool = False  # whether captions are taken for those of other images
-    queries: Places = field(default_factory=lambda: np.zeros(0, np.int64))  # (n,) the queries
-    # (u + 1,) which documents of the world are candidates; the last is False
-    candidates: Mask = field(default_factory=lambda: np.zeros(0, bool))
-    # (p,) the right pairs: positions of (query, document), in the end those of queries in `queries`, and in their order
-    pairs: tuple[Places, Places] = field(default_factory=lambda: (np.zeros(0, np.int64), np.zeros(0, np.int64)))
     by_image: bool = False  # whether each image weighs the same, and not each caption
     is_grouped: bool = False  # whether the captions of an image are one query
     query_fold: Places | None = None  # (n,) the fold of each query; None for one gallery
@@ -245,7 +245,6 @@ class Part:
     folds: int = 1  # the number of folds
     copies: Places | None = None  # (u + 1,) how often each document is a candidate; None for once
     copies_before: Places | None = None  # (n,) how many copies of its image stand before the right one, for each query
-    weights: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))  # (n,) of the queries; the sum is 1
     groups: Places | None = None  # (n,) the number of the image of each query, where `weights` are of images
 
     @property
@@ -272,34 +271,50 @@ Change = Callable[[Part], Part]
 NO_CAPTIONS = "the collection is not at hand: which captions belong to which image, in which order"
 
 
-def part_of(world: World, task: str, taken: list[Change], searched: Mapping[str, Change], own: Part) -> Part:
-    """Change who searches among whom: `taken` which images and captions, `searched` by the name of what changes."""
-    # own: the queries, candidates and right pairs as evaluated.
-    part = Part(world, task, world.images, world.captions, world.owner)
+def part_as_evaluated(world: World, run: Run, qrels: Qrels) -> Part:
+    """The queries, candidates and right pairs of the result."""
+    of_queries, of_documents = SIDES[run.task]
+    right = qrels.grades > 0
+    queries = world.places(of_queries, qrels.queries)
+    query = queries[np.repeat(np.arange(len(qrels)), np.diff(qrels.offsets))[right]]
+    document = world.places(of_documents, qrels.documents)[right]
+    if run.gallery.ids is not None:
+        gallery = world.places(of_documents, run.gallery.ids)
+    else:  # known by its size at most: what takes part in the result, and what is ranked
+        own = world.images if of_documents == "image" else world.captions
+        gallery = np.concatenate([own, document, world.places(of_documents, run.documents)])
+    candidates, images, captions = world.mask(of_documents, gallery), world.images, world.captions
+    weights = np.ones(len(queries))
+    return Part(world, run.task, images, captions, world.owner, queries, candidates, (query, document), weights)
+
+
+def part_of(own: Part, taken: Sequence[Change], searched: Mapping[str, Change]) -> Part:
+    """Change who searches among whom: which images and captions are `taken`, and by name of an axis who asks whom."""
+    part, world, is_t2i = own, own.world, own.task == "t2i"
     for change in taken:
         part = change(part)
-    (of_queries, of_documents), is_t2i = SIDES[task], task == "t2i"
+    of_queries, of_documents = SIDES[own.task]
     queries, documents = (part.captions, part.images) if is_t2i else (part.images, part.captions)
-    as_evaluated = part.is_own and not part.is_relinked
-    if as_evaluated:
+    candidates, pairs = world.mask(of_documents, documents), own.pairs
+    if part.is_own and not part.is_relinked:
+        queries = queries[world.mask(of_queries, own.queries)[queries]]
         if len(part.captions) == len(world.captions) and len(part.images) == len(world.images):
-            documents = np.flatnonzero(own.candidates)
-        queries, pairs = queries[world.mask(of_queries, own.queries)[queries]], own.pairs
+            candidates = own.candidates
     else:
         caption, image = own.pairs if is_t2i else own.pairs[::-1]
         other = (world.owner[caption] >= 0) & (world.owner[caption] != image)
         refuse(other.any(), "the judgements of the result are of its own split and captions: evaluate it so")
         owners = part.owner[part.captions]
         pairs = (part.captions, owners) if is_t2i else (owners, part.captions)
-    part = replace(part, queries=queries, candidates=world.mask(of_documents, documents), pairs=pairs)
+    part = replace(part, queries=queries, candidates=candidates, pairs=pairs)
     for name in ("gallery", "queries", "positives"):
         part = searched[name](part) if name in searched else part
-    asking = world.mask(of_queries, part.queries)[part.pairs[0]]
-    part = replace(part, pairs=(part.pairs[0][asking], part.pairs[1][asking]))
-    if taken or searched:
-        held = part.candidates[part.pairs[1]]
-        pairs = (part.pairs[0][held], part.pairs[1][held])
-        part = replace(part, pairs=pairs, queries=part.queries[world.mask(of_queries, pairs[0])[part.queries]])
+    keep = world.mask(of_queries, part.queries)[part.pairs[0]]
+    if taken or searched:  # a query whose right ones are no candidates is none
+        keep = keep & part.candidates[part.pairs[1]]
+        asking = world.mask(of_queries, part.pairs[0][keep])[part.queries]
+        part = replace(part, queries=part.queries[asking])
+    part = replace(part, pairs=(part.pairs[0][keep], part.pairs[1][keep]))
     part = searched.get("folds", own_folds)(part)
     part = searched["copies"](part) if "copies" in searched else part
     return _weighted(_in_order(part))
@@ -346,19 +361,15 @@ def _place_in_image(owners: Places) -> tuple[Places, Places]:
 # Functions of readings: which images and captions take part.
 
 
-def split(name: str) -> Change:
+def split(part: Part, name: str) -> Part:
     """Another split, or the whole collection ("all")."""
-
-    def change(part: Part) -> Part:
-        world = part.world
-        images = _images_of(world, name)
-        captions = world.captions_of(images)
-        most = max(MOST_PAIRS, 4 * len(world.images) * len(world.captions))
-        how = "without --split" if name == "all" else f"with --split {name}"
-        refuse(len(images) * len(captions) > most, f"it has {len(images):,} images, too many to try: evaluate it {how}")
-        return replace(part, images=images, captions=captions, has_own_queries=False, has_own_candidates=False)
-
-    return change
+    world = part.world
+    images = _images_of(world, name)
+    captions = world.captions_of(images)
+    most = max(MOST_PAIRS, 4 * len(world.images) * len(world.captions))
+    how = "without --split" if name == "all" else f"with --split {name}"
+    refuse(len(images) * len(captions) > most, f"it has {len(images):,} images, too many to try: evaluate it {how}")
+    return replace(part, images=images, captions=captions, has_own_queries=False, has_own_candidates=False)
 
 
 def _images_of(world: World, name: str) -> Places:
@@ -370,45 +381,36 @@ def _images_of(world: World, name: str) -> Places:
     return images
 
 
-def captions_of_split(name: str) -> Change:
+def captions_of_split(part: Part, name: str) -> Part:
     """The captions of another split beside these images, row by row."""
-
-    def change(part: Part) -> Part:
-        world, owner = part.world, np.full(len(part.owner), -1)
-        refuse(not world.has_captions, NO_CAPTIONS)
-        others = world.captions_of(_images_of(world, name))[: len(part.captions)]
-        refuse(len(others) < len(part.captions), "that split has fewer captions")
-        owner[others] = part.owner[part.captions]
-        return replace(
-            part, captions=others, owner=owner, is_relinked=True, has_own_queries=False, has_own_candidates=False
-        )
-
-    return change
+    refuse(not part.world.has_captions, NO_CAPTIONS)
+    others = part.world.captions_of(_images_of(part.world, name))[: len(part.captions)]
+    refuse(len(others) < len(part.captions), "that split has fewer captions")
+    owner = np.full(len(part.owner), -1)
+    owner[others] = part.owner[part.captions]
+    part = replace(part, captions=others, owner=owner, is_relinked=True)
+    return replace(part, has_own_queries=False, has_own_candidates=False)
 
 
-def linked(place: Callable[[Places, int], Places]) -> Change:
+def linked(part: Part, place: Callable[[Places, int], Places]) -> Part:
     """Take captions for those of other images."""
     # place: (the place of the image of each caption, the number of images) → the place of the image it is taken for.
-
-    def change(part: Part) -> Part:
-        refuse(not part.world.has_captions, NO_CAPTIONS)
-        images, n = part.images, len(part.images)
-        position = np.zeros(len(part.world.image_ids), np.int64)
-        position[images] = np.arange(n)
-        taken = images[place(position[part.owner[part.captions]], n)]
-        captions = part.captions[: len(taken)]
-        owner = np.full(len(part.owner), -1)
-        owner[captions] = taken
-        return replace(part, captions=captions, owner=owner, is_relinked=True)
-
-    return change
+    refuse(not part.world.has_captions, NO_CAPTIONS)
+    images, n = part.images, len(part.images)
+    position = np.zeros(len(part.world.image_ids), np.int64)
+    position[images] = np.arange(n)
+    taken = images[place(position[part.owner[part.captions]], n)]
+    captions = part.captions[: len(taken)]
+    owner = np.full(len(part.owner), -1)
+    owner[captions] = taken
+    return replace(part, captions=captions, owner=owner, is_relinked=True)
 
 
 def images_by_id(part: Part) -> Part:
     """Take captions in the order of the source for those of the images in the order of ids."""
     order = np.argsort(np.array(part.world.image_ids.take(pa.array(part.images)).to_pylist()), kind="stable")
     refuse(part.world.has_captions and (order == np.arange(len(order))).all(), "the ids are in the order of the source")
-    return linked(lambda own, n: order[own])(part)
+    return linked(part, lambda own, n: order[own])
 
 
 def all_captions(part: Part) -> Part:
@@ -419,9 +421,9 @@ def all_captions(part: Part) -> Part:
     return replace(part, captions=captions)
 
 
-def captions_where(keep: Callable[[Places, Places], Mask]) -> Change:
+def captions_where(part: Part, keep: Callable[[Places, Places], Mask]) -> Part:
     """Some captions of each image, chosen by their place in it, from 0, and their number."""
-    return lambda part: _keep(part, keep(*part.nth_captions))
+    return _keep(part, keep(*part.nth_captions))
 
 
 def random_captions(part: Part) -> Part:
@@ -437,43 +439,35 @@ def _keep(part: Part, keep: Mask) -> Part:
     return replace(part, captions=part.captions[keep])
 
 
-def some_images(count: float, last: bool = False) -> Change:
+def some_images(part: Part, count: float, last: bool) -> Part:
     """The first or the last images only, a number or a share of them, and their captions."""
-
-    def change(part: Part) -> Part:
-        n = len(part.images)
-        number = int(n * count) if count < 1 else int(count)
-        refuse(number >= n or number == 0, f"there are only {n:,} images")
-        images = part.images[-number:] if last else part.images[:number]
-        inside = np.isin(part.owner[part.captions], images)
-        refuse(not inside.any(), "the images are not known by their captions")
-        return replace(part, images=images, captions=part.captions[inside])
-
-    return change
+    n = len(part.images)
+    number = int(n * count) if count < 1 else int(count)
+    refuse(number >= n or number == 0, f"there are only {n:,} images")
+    images = part.images[-number:] if last else part.images[:number]
+    inside = np.isin(part.owner[part.captions], images)
+    refuse(not inside.any(), "the images are not known by their captions")
+    return replace(part, images=images, captions=part.captions[inside])
 
 
 # Functions of readings: who asks, who is ranked, and who is right.
 
 
-def candidates_of(name: str) -> Change:
-    """Candidates of another split too, or of the whole collection ("all")."""
-
-    def change(part: Part) -> Part:
-        world = part.world
-        images = world.of_split(name)
-        more = images if part.task == "t2i" else world.captions_of(images)
-        wider = part.candidates | world.mask(SIDES[part.task][1], more)
-        refuse(not world.has_source, GIVE)
-        is_same = len(images) == 0 or wider.sum() == part.candidates.sum()
-        refuse(is_same, f"the collection at hand has no more candidates of {name!r}")
-        return replace(part, candidates=wider, has_own_candidates=False)
-
-    return change
-
-
 def judged(part: Part) -> Part:
     """Only what is judged is ranked."""
     return replace(part, candidates=part.world.mask(SIDES[part.task][1], part.pairs[1]))
+
+
+def candidates_of(part: Part, name: str) -> Part:
+    """Candidates of another split too, or of the whole collection ("all")."""
+    world = part.world
+    refuse(not world.has_source, GIVE)
+    images = world.of_split(name)
+    more = images if part.task == "t2i" else world.captions_of(images)
+    wider = part.candidates | world.mask(SIDES[part.task][1], more)
+    is_same = len(images) == 0 or wider.sum() == part.candidates.sum()
+    refuse(is_same, f"the collection at hand has no more candidates of {name!r}")
+    return replace(part, candidates=wider, has_own_candidates=False)
 
 
 def first_captions_ask(part: Part) -> Part:
@@ -483,14 +477,10 @@ def first_captions_ask(part: Part) -> Part:
     return replace(part, queries=part.captions[place == 0]) if part.task == "t2i" else part
 
 
-def first_queries(number: int) -> Change:
+def first_queries(part: Part, number: int) -> Part:
     """The first queries only."""
-
-    def change(part: Part) -> Part:
-        refuse(number >= len(part.queries), f"there are only {len(part.queries):,} queries")
-        return replace(part, queries=part.queries[:number])
-
-    return change
+    refuse(number >= len(part.queries), f"there are only {len(part.queries):,} queries")
+    return replace(part, queries=part.queries[:number])
 
 
 def any_caption(part: Part) -> Part:
@@ -535,22 +525,20 @@ def one_gallery(part: Part) -> Part:
     return part
 
 
-def folds(fold_of: Callable[[Places, int], Places], count: int, equal: bool = False, sizes: bool = False) -> Change:
+def in_folds(
+    part: Part, fold: Callable[[Places, int], Places], count: int, equal: bool = False, sizes: bool = False
+) -> Part:
     """Cut the images into parts; each query meets the candidates of its own part."""
-    # fold_of: (the place of each image, the number of images) → its fold.
+    # fold: (the place of each image, the number of images) → its fold.
     # equal: whether `count` folds have equally many images; sizes: whether `count` is how many images a fold has.
-
-    def change(part: Part) -> Part:
-        world, n = part.world, len(part.images)
-        refuse(not world.has_captions, NO_CAPTIONS)
-        refuse(equal and world.own_fold_count() == count and part.is_own, f"it is {count} folds as it is")
-        refuse(equal and n % count, f"{n:,} images do not divide into {count} equal folds")
-        refuse(count >= n if sizes else count > n, f"there are only {n:,} images")
-        fold = np.full(len(world.image_ids) + 1, -1)
-        fold[part.images] = fold_of(np.arange(n), n)
-        return _within(part, fold)
-
-    return change
+    world, n = part.world, len(part.images)
+    refuse(not world.has_captions, NO_CAPTIONS)
+    refuse(equal and world.own_fold_count() == count and part.is_own, f"it is {count} folds as it is")
+    refuse(equal and n % count, f"{n:,} images do not divide into {count} equal folds")
+    refuse(count >= n if sizes else count > n, f"there are only {n:,} images")
+    folds = np.full(len(world.image_ids) + 1, -1)
+    folds[part.images] = fold(np.arange(n), n)
+    return _within(part, folds)
 
 
 def _within(part: Part, fold: Places) -> Part:
@@ -564,22 +552,17 @@ def _within(part: Part, fold: Places) -> Part:
     return replace(part, query_fold=queries[part.queries], document_fold=documents, folds=int(fold.max()) + 1)
 
 
-def copies(before: Callable[[Places, Places], Places]) -> Change:
+def copied(part: Part, before: Callable[[Places, Places], Places]) -> Part:
     """Each image is a candidate once for each of its captions that take part."""
     # before: (place of a caption in its image, number of those) → how many copies stand before the right one.
-
-    def change(part: Part) -> Part:
-        place, count = part.nth_captions
-        refuse(count.max() <= 1, ONE_CAPTION)
-        if part.task != "t2i":
-            return part
-        world = part.world
-        images = np.flatnonzero(part.candidates[:-1])
-        further = world.owner[world.captions_of(np.setdiff1d(images, part.images))]
-        owners = np.concatenate([part.owner[part.captions], further])
-        earlier = np.zeros(len(world.caption_ids), np.int64)
-        earlier[part.captions] = before(place, count)
-        times = np.bincount(owners, minlength=len(world.image_ids) + 1)
-        return replace(part, copies=times, copies_before=earlier[part.queries])
-
-    return change
+    place, count = part.nth_captions
+    refuse(count.max() <= 1, ONE_CAPTION)
+    if part.task != "t2i":
+        return part
+    world = part.world
+    further = world.owner[world.captions_of(np.setdiff1d(np.flatnonzero(part.candidates[:-1]), part.images))]
+    owners = np.concatenate([part.owner[part.captions], further])
+    earlier = np.zeros(len(world.caption_ids), np.int64)
+    earlier[part.captions] = before(place, count)
+    times = np.bincount(owners, minlength=len(world.image_ids) + 1)
+    return replace(part, copies=times, copies_before=earlier[part.queries])
