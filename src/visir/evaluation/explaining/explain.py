@@ -177,7 +177,13 @@ def explain(
             code="collection-needed-not",
         )
     material, names = _material(result, source, _pair(vectors))
-    tasks = _tasks(material, direction)
+    if direction is not None and direction not in material.runs:
+        raise ConfigurationError(
+            f"direction: the result has no {direction!r}.",
+            hint=nearest(direction, tuple(material.runs)),
+            code="result-no",
+        )
+    tasks = list(material.runs) if direction is None else [direction]
     row, printed, table = published_row(published, tasks, system=system, collection=collection, of=names)
     decimals = printed if decimals is None else decimals
     labels = _labels_of(row, material, tasks)
@@ -208,18 +214,6 @@ def explain(
         (*remarks(row, material.protocol), *_doubts(table, row, labels, material)),
         search.accidents,
     )
-
-
-def _tasks(material: Material, direction: str | None) -> list[str]:
-    if direction is None:
-        return list(material.runs)
-    if direction not in material.runs:
-        raise ConfigurationError(
-            f"direction: the result has no {direction!r}.",
-            hint=nearest(direction, tuple(material.runs)),
-            code="result-no",
-        )
-    return [direction]
 
 
 def _pair(vectors: Any) -> tuple[Vectors, Vectors] | None:
@@ -393,81 +387,60 @@ _WAYS: Mapping[Digits, str] = {
 def _sentence(search: Search, fits: Sequence[Fit], row: PublishedRow, not_computable: Sequence[tuple[str, str]]) -> str:
     """The answer."""
     named = f"{row.system} on {row.collection}" if row.collection else row.system
-    chance = ""
+    fitting = [fit for fit in fits if fit.fits]
+    first, says = fits[0], ""
     if search.at_chance:
-        chance = (
+        unless = " if they are percentages (as fractions of 1 no reading gives them)" if search.unit == "open" else ""
+        says = (
             f"the published {' and '.join(search.at_chance)} values of {named} are at chance, no better than a random "
-            "ranking: look whether captions stand beside their own images. "
+            f"ranking{unless}: look whether captions stand beside their own images. "
         )
-        if search.unit == "open":
-            chance = chance.replace(
-                ": look", " if they are percentages (as fractions of 1 no reading gives them): look"
-            )
     elif search.unit == "fraction":
-        chance = (
+        says = (
             f"the published values of {named} are taken as fractions of 1: as percentages they would be no better than "
             "a random ranking. "
         )
     elif search.below_chance:
-        chance = (
+        says = (
             f"the published values of {named} are below chance: nearly nothing is found, as when the worst are ranked "
             "first or ids do not match. "
         )
-    fitting = [fit for fit in fits if fit.fits]
     if not fitting:
         if search.at_chance:
-            return chance.rstrip()
-        return chance + _nothing(fits, named, not_computable)
-    if not search.is_certain:
-        return chance + _uncertain(search, fitting, named)
-    if len(fitting) == 1:
-        return chance + _stated(fitting[0], named, search.recall)
-    shown = "; or ".join(f"{fit.reading}" for fit in fitting[:_SHOWN])
-    more = f"; or {len(fitting) - _SHOWN} more" if len(fitting) > _SHOWN else ""
-    return (
-        f"{chance}the printed digits fit {len(fitting)} readings and cannot tell them apart: {shown}{more}. Each "
-        f"reproduces {fitting[0].reproduced} of {len(fitting[0].values)} published values of {named}."
-    )
-
-
-def _stated(fit: Fit, named: str, recall: str) -> str:
-    what = str(fit.reading)
-    if fit.reading.departures == 0:
-        what += f" (R@k: {recall})"
-    count = f"{fit.reproduced} of {len(fit.values)} published values of {named}"
-    special = [f"{fit.count(way)} {words}" for way, words in _WAYS.items() if fit.count(way)]
-    text = f"{what}, {over(fit)} reproduces {count} to the printed digits"
-    text += f" ({'; '.join(special)})" if special else ""
-    if fit.same:
-        text += f". The same numbers come from: {' / '.join(map(str, fit.same[:_SHOWN]))}"
-    return text + "."
-
-
-def _uncertain(search: Search, fitting: Sequence[Fit], named: str) -> str:
+            return says.rstrip()
+        off = [
+            f"{value.task} {value.label} {value.ours:.2f}, printed {value.published:.2f}"
+            for value in first.values
+            if value.digits == "off"
+        ]
+        says += (
+            f"no reading that can be computed gives all published values of {named}; the nearest is {first.reading}, "
+            f"{over(first)}, {first.distance:.1%} off, with {first.reproduced} of {len(first.values)} to the printed "
+            f"digits{'; off: ' if first.reproduced and off else ''}{', '.join(off[:6]) if first.reproduced else ''}."
+        )
+        if any("give the collection" in reason for _, reason in not_computable):
+            says += f" Other splits, candidates and similarities could not be computed: {GIVE_VECTORS}."
+        return says
     shown = "; or ".join(str(fit.reading) for fit in fitting[:_SHOWN])
-    more = f"; or {len(fitting) - _SHOWN} more" if len(fitting) > _SHOWN else ""
-    return (
-        f"the published values of {named} are too few, or have too few digits, to tell the protocol: a wrong reading "
-        f"fits them by accident ({search.accidents:.2g} are expected, of {search.tried:,} that were tried). What "
-        f"fits: {shown}{more}."
-    )
-
-
-def _nothing(fits: Sequence[Fit], named: str, not_computable: Sequence[tuple[str, str]]) -> str:
-    best = fits[0]
-    off = [
-        f"{value.task} {value.label} {value.ours:.2f}, printed {value.published:.2f}"
-        for value in best.values
-        if value.digits == "off"
-    ]
-    text = (
-        f"no reading that can be computed gives all published values of {named}; the nearest is {best.reading}, "
-        f"{over(best)}, {best.distance:.1%} off, with {best.reproduced} of {len(best.values)} to the printed digits"
-    )
-    text += f"; off: {', '.join(off[:6])}." if best.reproduced and off else "."
-    if any("give the collection" in reason for _, reason in not_computable):
-        text += f" Other splits, candidates and similarities could not be computed: {GIVE_VECTORS}."
-    return text
+    shown += f"; or {len(fitting) - _SHOWN} more" if len(fitting) > _SHOWN else ""
+    count = f"{first.reproduced} of {len(first.values)} published values of {named}"
+    if not search.is_certain:
+        return (
+            f"{says}the published values of {named} are too few, or have too few digits, to tell the protocol: a wrong "
+            f"reading fits them by accident ({search.accidents:.2g} are expected, of {search.tried:,} that were "
+            f"tried). What fits: {shown}."
+        )
+    if len(fitting) > 1:
+        return (
+            f"{says}the printed digits fit {len(fitting)} readings and cannot tell them apart: {shown}. Each "
+            f"reproduces {count}."
+        )
+    recall = "" if first.reading.departures else f" (R@k: {search.recall})"
+    special = "; ".join(f"{first.count(way)} {words}" for way, words in _WAYS.items() if first.count(way))
+    says += f"{first.reading}{recall}, {over(first)} reproduces {count} to the printed digits"
+    says += f" ({special})" if special else ""
+    same = " / ".join(map(str, first.same[:_SHOWN]))
+    return f"{says}. The same numbers come from: {same}." if same else f"{says}."
 
 
 def over(fit: Fit) -> str:

@@ -468,21 +468,12 @@ def is_near(ours: float, published: float, queries: int, unit: float, scale: flo
 
 def interval_of_chance(ranks: KnownRanks, k: int, samples: int) -> tuple[float, float]:
     """Between which values, in percent, hit@k of random rankings lies, but for one case in 5,000."""
+    from scipy.special import bdtr
+
     least = min(k / max(ranks.sizes), 1.0)
     expected = float(ranks.weights @ (1 - (1 - least) ** np.diff(ranks.offsets)))
-    return 100 * _quantile(_TAIL, samples, least) / samples, 100 * _quantile(1 - _TAIL, samples, expected) / samples
-
-
-def _quantile(level: float, samples: int, share: float) -> int:
-    """The least count whose binomial distribution function reaches a level."""
-    if share >= 1:
-        return samples
-    mass = math.exp(samples * math.log1p(-share))
-    if mass == 0:  # far from 0: the normal distribution will do
-        spread = math.sqrt(samples * share * (1 - share))
-        return round(samples * share + (4 if level > 0.5 else -4) * spread)
-    count, total = 0, mass
-    while total < level and count < samples:
-        mass *= (samples - count) / (count + 1) * share / (1 - share)
-        count, total = count + 1, total + mass
-    return count
+    counts = np.arange(samples + 1.0)
+    low, high = (
+        np.searchsorted(bdtr(counts, samples, share), level) for share, level in ((least, _TAIL), (expected, 1 - _TAIL))
+    )
+    return 100 * float(low) / samples, 100 * float(high) / samples

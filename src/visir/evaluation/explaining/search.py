@@ -11,7 +11,6 @@ from typing import Any, Literal, TypeVar, get_args
 import numpy as np
 import pyarrow as pa
 from cachetools import LRUCache
-from numpy.typing import NDArray
 
 from visir.errors import VisirError
 from visir.evaluation.explaining.ranks import (
@@ -62,7 +61,7 @@ from visir.evaluation.published.judge import (
     sums_of_rounded,
 )
 from visir.progress import Progress
-from visir.records import SIDES, Embeddings, Gallery, Ranks, Vectors
+from visir.records import SIDES, UNDECLARED, Embeddings, Gallery, Ranks, Vectors
 from visir.retrieval.exact import search
 from visir.retrieval.vectors import Similarity
 
@@ -167,24 +166,29 @@ class Bench:
 
     def _search(self, task: str, reading: Reading) -> Scores:
         """Score all queries and candidates of a reading anew, with the vectors."""
-        part, mean, (of_queries, of_documents) = self.part(task, reading), reading["captions"] == "mean", SIDES[task]
+        part, mean = self.part(task, reading), reading["captions"] == "mean"
         queries, documents = part.queries, np.flatnonzero(part.candidates[:-1])
         if part.has_own_queries and not mean:  # those that are not judged too: a mix-up of captions asks them
-            queries = np.union1d(queries, self.world.images if of_queries == "image" else self.world.captions)
+            queries = np.union1d(queries, self.world.captions if task == "t2i" else self.world.images)
         count = len(queries) * len(documents)
         refuse(
             count > (MOST_SCORES if reading.departures < 2 else MOST_OF_PAIRS),
             f"{len(queries):,} queries and {len(documents):,} candidates are too many to try: evaluate it so",
         )
-        similarity = reading["similarity"]
+        return self._score(task, queries, documents, reading["similarity"], mean)
+
+    def _score(
+        self, task: str, queries: Places, documents: Places, similarity: str | None = None, mean: bool = False
+    ) -> Scores:
+        """The scores of queries and candidates, by a similarity or that of the run."""
+        of_queries, of_documents = SIDES[task]
         if not self._matrices:
             refuse(similarity, "these vectors are not dense")
-            return self._search_other_forms(task, queries, documents)
+            return self._score_other_forms(task, queries, documents)
         first, second = self._vectors(of_queries, queries, mean), self._vectors(of_documents, documents, mean)
-        if similarity not in EXACT and count > MOST_EXACT_SCORES:
+        if similarity not in EXACT and len(queries) * len(documents) > MOST_EXACT_SCORES:
             first, second = first.astype(np.float32), second.astype(np.float32)
-        scores: Any = BY_NAME["similarity"][similarity or self.similarity(task) or "cosine"].do
-        values = scores(first, second, task)
+        values = BY_NAME["similarity"][similarity or self.similarity(task) or "cosine"].do(first, second, task)
         return Scores(queries, documents[None].astype(np.int32), values, self._id_place[of_documents])
 
     def _vectors(self, side: str, items: Places, mean: bool = False) -> Numbers:
@@ -202,7 +206,7 @@ class Bench:
         _at_hand(side, rows)
         return self._matrices[side][rows]
 
-    def _search_other_forms(self, task: str, queries: Places, documents: Places) -> Scores:
+    def _score_other_forms(self, task: str, queries: Places, documents: Places) -> Scores:
         """Search weighted words or several vectors for each item: by their own score only."""
         assert self.material.vectors is not None
         vectors, ids = {part.modality: part for part in self.material.vectors}, {}
@@ -257,13 +261,15 @@ class Bench:
         for task, run in self.material.runs.items():
             lists = self._of_runs[task]
             rows = np.flatnonzero(lists.documents[:, 0] >= 0)[:500]
-            best = lists.values[rows, 0]
+            queries, best, documents = lists.queries[rows], lists.values[rows, 0], lists.documents[rows, 0]
             try:
-                values = self._scores_anew(task, lists.queries[rows], lists.documents[rows, 0].astype(np.int64))
+                anew = self._score(task, queries, np.unique(documents).astype(np.int64))
             except NotComputable as reason:
                 raise VisirError(
                     f"run {run.name} ({task}): {reason}.", hint="give the vectors of all images and captions it names"
                 ) from reason
+            # Among the best answers of all, its own is the best one of a list again.
+            values = anew.values[anew.rows(queries), 0 if anew.is_list else anew.column_of[documents]]
             if len(rows) == 0 or np.median(np.abs(values - best)) > SAME_SCORES * np.median(np.abs(best)):
                 raise VisirError(
                     f"run {run.name} ({task}): the best answers have other scores when these vectors are searched "
@@ -272,27 +278,12 @@ class Bench:
                     code="best-answers-other-scores",
                 )
 
-    def _scores_anew(self, task: str, queries: Places, documents: Places) -> NDArray[Any]:
-        """(n,) the scores of queries and the best answer of each, with the vectors."""
-        if not self._matrices:  # among the best answers of all, its own is the best one again
-            lists = self._search_other_forms(task, queries, np.unique(documents))
-            best: NDArray[Any] = lists.values[lists.rows(queries), 0]
-            return best
-        of_queries, of_documents = SIDES[task]
-        first, second = self._vectors(of_queries, queries), self._vectors(of_documents, documents)
-        values: NDArray[Any] = np.einsum("nd,nd->n", first, second)
-        if self.similarity(task) == "cosine":
-            values /= np.maximum(np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1), 1e-30)
-        return values
-
     def knows_all(self, task: str) -> bool:
         """Whether every candidate of a query is known, and not only those that the run lists."""
         return self.material.vectors is not None or self._of_runs[task].is_whole
 
     def describe(self, tasks: Mapping[str, Any]) -> str:
         """How ranks are computed, and by which similarity, in a line."""
-        from visir.records import UNDECLARED
-
         how = "cut out of the run" if self.material.vectors is None else "searched anew"
         named = [self.similarity(task) or UNDECLARED for task in tasks]
         return f"{how}; similarity: {' and '.join(dict.fromkeys(named))}"
@@ -371,6 +362,11 @@ def value_of(label: str, ranks: KnownRanks, reading: Reading, recall: str, fixed
     return min(ends), max(ends)
 
 
+def _unit(reading: Reading | Combined) -> float:
+    """What one, or a hundred percent, is printed as, in hundreds."""
+    return 0.01 if reading["unit"] == "fraction" else 1.0
+
+
 def printed(label: str, value: Interval, reading: Reading) -> Interval:
     """A value in the unit of the reading."""
     base = measure_of(label).partition("@")[0]
@@ -392,7 +388,7 @@ def judged(
     digits: Digits = judgement.digits
     if high - low > _SLACK:
         inside = low - unit / 2 - _SLACK <= published <= high + unit / 2 + _SLACK
-        narrow = high - low <= WIDEST * (0.01 if reading["unit"] == "fraction" else 1.0)
+        narrow = high - low <= WIDEST * _unit(reading)
         digits = "bounded" if inside and narrow else "off"
     elif reading["digits"] == "cut" and abs(low - unit - published) < _SLACK:
         digits = "truncated"  # in binary, 0.57 × 100 is 56.99…: a program that cuts digits prints 56.9 for it
@@ -494,7 +490,7 @@ class Search:
         # An image that is there once for every caption is a query as often, and only one caption is right each time.
         recall = "recall" if reading["copies"] in ("own", "last") else self.recall
         values: list[Judgement] = []
-        scale, unit, slack, near, is_other, wide = self._scale(reading), 10.0**-self.decimals, 1.0, True, True, False
+        scale, unit, slack, near, is_other, wide = 100.0 * _unit(reading), 10.0**-self.decimals, 1.0, True, True, False
         for label, published in self.labels[task].items():
             if reading.only(RANK_AXES).departures and measure_of(label).startswith("dcg_cm"):
                 # It is known of the result as it is only; where it agrees, the ranking is that of the result.
@@ -523,9 +519,6 @@ class Search:
         sums = (0.0, 0.0) if self.both is None else value_of("rsum", ranks, reading, recall, fixed)
         return Trial(judgements, follows, near and bool(values), sums, ranks.sizes, slack)
 
-    def _scale(self, reading: Reading | Combined) -> float:
-        return 1.0 if reading["unit"] == "fraction" else 100.0
-
     def _shared(self, reading: Reading) -> Combined:
         return Combined(tuple((task, reading) for task in self.tasks))
 
@@ -547,7 +540,7 @@ class Search:
         if self.both is None or len(self.tasks) < 2:
             return True
         low, high = self.sums(combined)
-        scale = self._scale(combined) / 100
+        scale = _unit(combined)
         slack = 10.0**-self.decimals * (1.5 if combined["digits"] else 3)  # sums of rounded values too
         return low * scale - slack <= self.both <= high * scale + slack
 
@@ -673,7 +666,7 @@ class Search:
         for task, reading in best.by_task:
             trial = self.trial(task, reading)
             queries = len(self.bench.ranks(task, Reading()).weights)
-            of_task = chance_of_fit(self.labels[task], queries, self.decimals, self._scale(best.reading))
+            of_task = chance_of_fit(self.labels[task], queries, self.decimals, 100 * _unit(best.reading))
             of_task *= 1.0 if trial is None else trial.slack
             of_task *= 2 ** len(self.labels[task]) if reading["digits"] == "mixed" else 1
             if reading.departures or len(best.readings) == 1:
