@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from visir.evaluation.explaining.world import Part, Places, World
+from visir.evaluation.explaining.world import Part, Places, World, place_among
 from visir.evaluation.measures.measure import RSUM_CUTOFFS
 from visir.evaluation.published.judge import LABEL, decimals_of
 from visir.jit import njit
@@ -200,11 +200,11 @@ class Standings:
     def _among_right(self) -> tuple[Numbers, Numbers]:
         # Right candidates of one query have one score where equally many others are better.
         order = np.lexsort((self.earlier, self.better, self.row))
-        same = np.concatenate([[False], (np.diff(self.row[order]) == 0) & (np.diff(self.better[order]) == 0)])
-        starts, group = np.flatnonzero(~same), np.cumsum(~same) - 1
+        row, better = self.row[order], self.better[order]
         nth, right = np.empty(len(order)), np.empty(len(order))
-        nth[order] = np.arange(len(order)) - starts[group]
-        right[order] = np.diff(np.concatenate([starts, [len(order)]]))[group]
+        nth[order], right[order] = place_among(
+            np.cumsum((np.diff(row, prepend=-1) != 0) | (np.diff(better, prepend=-1) != 0))
+        )
         return nth, right
 
     @property
@@ -268,15 +268,9 @@ def ranks_of_pairs(scores: Scores, part: Part, rule: Rule) -> tuple[Numbers, Num
         if rule.order is not None:  # the list does not say how many of the same score come before it
             low = np.where(is_open, at.best, low)
         lost = np.flatnonzero(~ranked & part.candidates[document] & (rows >= 0))
-        lowest[lost] = better[lost] + 1 + (0 if rule.together else _nth(row[lost]))
+        lowest[lost] = better[lost] + 1 + (0 if rule.together else place_among(row[lost])[0])
     lowest[ranked], highest[ranked] = low, high
     return lowest, highest, bool((at.equal > 1).any())
-
-
-def _nth(row: Places) -> Places:
-    """Which of those with its number each is, from 0; the same numbers stand together."""
-    starts = np.flatnonzero(np.concatenate([[True], np.diff(row) != 0])[: len(row)])
-    return np.arange(len(row)) - np.repeat(starts, np.diff(np.append(starts, len(row))))
 
 
 @njit()

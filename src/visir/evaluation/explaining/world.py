@@ -264,7 +264,7 @@ class Part:
     def nth_captions(self) -> tuple[Places, Places]:
         """(place, count): which caption of its image each is, from 0, and how many that image has."""
         refuse(not self.world.has_captions, NO_CAPTIONS)
-        return _place_in_image(self.owner[self.captions])
+        return place_among(self.owner[self.captions])
 
 
 Change = Callable[[Part], Part]
@@ -337,7 +337,7 @@ def _weighted(part: Part) -> Part:
     refuse(n == 0, "no query is left")
     weights = np.ones(n)
     if part.by_image and asks_captions:
-        weights = 1 / _place_in_image(part.world.owner[part.queries])[1]
+        weights = 1 / place_among(part.world.owner[part.queries])[1]
     if part.query_fold is not None:
         weights = weights / np.bincount(part.query_fold, weights, minlength=part.folds)[part.query_fold]
     weights = weights / weights.sum()
@@ -347,7 +347,8 @@ def _weighted(part: Part) -> Part:
     return replace(part, weights=np.bincount(groups, weights).astype(np.float64), groups=groups)
 
 
-def _place_in_image(owners: Places) -> tuple[Places, Places]:
+def place_among(owners: Places) -> tuple[Places, Places]:
+    """(place, count): which of those with its number each is, from 0, and how many those are."""
     order = np.argsort(owners, kind="stable")
     grouped = owners[order]
     starts = np.flatnonzero(np.concatenate([[True], grouped[1:] != grouped[:-1]]))
@@ -501,7 +502,7 @@ def first_captions_are_right(part: Part) -> Part:
     """The other captions of an image are wrong candidates."""
     if part.task == "t2i":
         return part
-    place, _ = _place_in_image(part.owner[part.captions])
+    place, _ = place_among(part.owner[part.captions])
     keep = np.isin(part.pairs[1], part.captions[place == 0])
     return replace(part, pairs=(part.pairs[0][keep], part.pairs[1][keep]))
 
