@@ -216,6 +216,28 @@ def test_a_reading_of_one_direction_is_said_of_it() -> None:
     assert explain(own, {"R@1": mixed["t2i R@1"]}, direction="t2i").best.reading.departures == 0
 
 
+@pytest.mark.parametrize(
+    ("order", "words"),
+    [
+        ((5, 10, 1), "rotated: @5, @10, @1"),
+        ((10, 1, 5), "rotated: @10, @1, @5"),
+        ((5, 1, 10), "@1 and @5 exchanged"),
+        ((1, 10, 5), "@5 and @10 exchanged"),
+        ((10, 5, 1), "in reverse order"),
+    ],
+)
+def test_columns_in_another_order_are_named(order: tuple[int, ...], words: str) -> None:
+    own = visir.evaluate(TWO, VECTORS, depth=400)
+    as_ours = numbers(own)
+    moved = {
+        f"{task} R@{k}": as_ours[f"{task} R@{of}"]
+        for task in ("i2t", "t2i")
+        for k, of in zip((1, 5, 10), order, strict=True)
+    }
+    found = explain(own, moved)
+    assert found.verdict == "named" and words in str(found.best.reading)
+
+
 def test_errors_name_the_next_action() -> None:
     own = visir.evaluate(TWO, VECTORS)
     with refused(ConfigurationError, "t2t", code="result-no"):

@@ -257,6 +257,11 @@ AXES: tuple[Axis, ...] = (
           for k in (1, 5, 10)
           for other in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 15, 20, 25, 30, 50, 100) if other != k),
         _cutoffs("reversed", {1: 10, 10: 1}, "the columns of the cut-offs in reverse order"),
+        _cutoffs("rotated", {1: 5, 5: 10, 10: 1}, "the columns of the cut-offs rotated: @5, @10, @1 for @1, @5, @10"),
+        _cutoffs("rotated back", {1: 10, 5: 1, 10: 5},
+                 "the columns of the cut-offs rotated: @10, @1, @5 for @1, @5, @10"),
+        _cutoffs("first two exchanged", {1: 5, 5: 1}, "the columns of @1 and @5 exchanged"),
+        _cutoffs("last two exchanged", {5: 10, 10: 5}, "the columns of @5 and @10 exchanged"),
         _cutoffs("1, 10, 50", {5: 10, 10: 50}, "what is printed as @1, @5, @10 is 1, 10, 50"),
         _cutoffs("1, 10, 100", {5: 10, 10: 100}, "what is printed as @1, @5, @10 is 1, 10, 100"),
         _cutoffs("5, 10, 20", {1: 5, 5: 10, 10: 20}, "what is printed as @1, @5, @10 is 5, 10, 20"),
