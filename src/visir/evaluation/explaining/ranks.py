@@ -104,7 +104,8 @@ def dual_softmax(queries: Matrix, documents: Matrix, task: str, scale: float) ->
     """Cosines times their softmax over all queries."""
     cosines = unit(queries) @ unit(documents).T
     weights = np.exp(scale * (cosines - cosines.max(axis=0)))
-    return (cosines * weights / weights.sum(axis=0)).astype(np.float32, copy=False)
+    values: Matrix = (cosines * weights / weights.sum(axis=0)).astype(np.float32, copy=False)
+    return values
 
 
 @dataclass(frozen=True, eq=False)

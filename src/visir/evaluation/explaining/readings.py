@@ -73,10 +73,18 @@ def _images(name: str, cost: int, count: float, last: bool = False) -> Choice:
     return Choice(name, f"the {name} {of} only", cost, "captions", takes=cut)
 
 
-def _folds(name: str, words: str, cost: int, fold: Callable[[Any, int], Any], count: int, **more: bool) -> Choice:
-    return Choice(
-        name, f"the mean over {words}", cost, "captions", partial(world.in_folds, fold=fold, count=count, **more)
-    )  # fmt: skip
+def _folds(name: str, words: str, cost: int, cut: world.Change) -> Choice:
+    return Choice(name, f"the mean over {words}", cost, "captions", cut)
+
+
+def _equal_folds(count: int) -> Choice:
+    cut = partial(world.in_folds, fold=lambda place, n: place * count // n, count=count, equal=True)
+    return _folds(f"{count}", f"{count} folds", 1 if count == 5 else 2, cut)
+
+
+def _batches(size: int) -> Choice:
+    cut = partial(world.in_folds, fold=lambda place, n: place // size, count=size, sizes=True)
+    return _folds(f"batches of {size}", f"batches of {size} images", 2, cut)
 
 
 def _cutoffs(name: str, others: dict[int, int], words: str) -> Choice:
@@ -157,13 +165,10 @@ AXES: tuple[Axis, ...] = (
     # Part → Part; of the place of each image, and the number of images
     Axis("folds", "one gallery, or the mean over parts of it?", (
         Choice("1", "one gallery in place of folds", 1, "vectors", world.one_gallery),
-        *(_folds(f"{folds}", f"{folds} folds", 1 if folds == 5 else 2,
-                 lambda place, n, folds=folds: place * folds // n, folds, equal=True)
-          for folds in (5, 2, 3, 4, 8, 10, 20)),
-        _folds("every 5th", "5 folds, every fifth image in each", 2, lambda place, n: place % 5, 5),
-        *(_folds(f"batches of {size}", f"batches of {size} images", 2,
-                 lambda place, n, size=size: place // size, size, sizes=True)
-          for size in (32, 50, 64, 100, 128, 250, 256, 500, 512)),
+        *map(_equal_folds, (5, 2, 3, 4, 8, 10, 20)),
+        _folds("every 5th", "5 folds, every fifth image in each", 2,
+               partial(world.in_folds, fold=lambda place, n: place % 5, count=5)),
+        *map(_batches, (32, 50, 64, 100, 128, 250, 256, 500, 512)),
     )),
     # (queries, candidates, task) → scores, of dense vectors
     Axis("similarity", "how were vectors compared?", tuple(Choice(*row[:3], "vectors", row[3]) for row in (
