@@ -72,8 +72,9 @@ class Fit(Displayed):
 
     def is_same(self, other: Fit) -> bool:
         """Whether another reading gives exactly the same values."""
-        own, others = ([value.ours for value in fit.values] for fit in (self, other))
-        return len(own) == len(others) and bool(np.allclose(own, others, rtol=0, atol=_SAME))
+        pairs = [(own.ours, others.ours) for own, others in zip(self.values, other.values, strict=False)]
+        same = all(own == others or abs(own - others) <= _SAME for own, others in pairs)
+        return same and len(self.values) == len(other.values)
 
 
 Verdict = Literal["named", "several", "chance", "none"]
