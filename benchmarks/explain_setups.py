@@ -26,8 +26,7 @@ import numpy as np
 
 import visir
 from explain_worlds import KS, WORLDS, Data, Matrix, Part, World, features, small, unit
-from visir.evaluation.explaining.readings import Reading
-from visir.evaluation.explaining.searching import Combined
+from visir.evaluation.explaining.readings import Combined, Reading
 
 Numbers = dict[str, str]
 """Printed values by label: {"t2i R@1": "30.4"}."""

@@ -12,8 +12,9 @@ from scipy.sparse import csr_matrix
 import visir
 from refusals import refused
 from visir.errors import VisirError
-from visir.evaluation.explaining.bench import Bench, scores
-from visir.evaluation.explaining.readings import Material, NotComputable, Reading
+from visir.evaluation.explaining.readings import BY_NAME, Reading
+from visir.evaluation.explaining.search import Bench
+from visir.evaluation.explaining.world import Material, NotComputable
 from visir.records import Collection, Embeddings, EncoderCard, SparseEmbeddings, Vocabulary, strings
 
 IMAGES, DIMENSIONS = 60, 16
@@ -64,7 +65,7 @@ def test_signs_of_equally_many_alike_have_one_score() -> None:
     rng = np.random.default_rng(1)
     images, texts = (rng.normal(size=(count, 37)).astype(np.float32) for count in (300, 40))
     alike = np.sign(texts).astype(int) @ np.sign(images).astype(int).T
-    assert scores(images, texts, "signs", "t2i").tolist() == alike.tolist()
+    assert BY_NAME["similarity"]["signs"].do(texts, images, "t2i").tolist() == alike.tolist()
 
 
 def test_of_a_run_from_elsewhere_the_candidates_are_those_of_the_result() -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from visir.evaluation.explaining.ranks import RankedLists, ScoreMatrix
+from visir.evaluation.explaining.ranks import Scores, ranks_of_pairs
+from visir.evaluation.explaining.readings import RULES
 from visir.evaluation.explaining.world import Part
 
 QUERIES, DOCUMENTS = 12, 17
@@ -28,7 +31,10 @@ def _parts(rng: np.random.Generator) -> list[Part]:
 
     def part(candidates: np.ndarray, among: np.ndarray, **more: object) -> Part:
         pairs = np.nonzero(among & candidates[:-1])
-        return Part(("own", "own"), queries, candidates, pairs, weights, **more)  # type: ignore[arg-type]
+        return Part(
+            None, "t2i", queries, queries, queries, queries=queries, candidates=candidates, pairs=pairs,
+            weights=weights, **more,
+        )  # type: ignore[arg-type]  # fmt: skip
 
     in_fold = query_fold[:, None] == document_fold[None, :-1]
     return [
@@ -40,13 +46,19 @@ def _parts(rng: np.random.Generator) -> list[Part]:
     ]
 
 
-def _sorted(matrix: ScoreMatrix) -> RankedLists:
-    order = np.array([np.lexsort((matrix.id_place, -row)) for row in matrix.scores])
-    scores = np.take_along_axis(matrix.scores, order, axis=1)
-    return RankedLists(matrix.queries, order.astype(np.int32), scores, True, matrix.id_place)
+def _matrix(rng: np.random.Generator) -> Scores:
+    values = rng.integers(0, 4, (QUERIES, DOCUMENTS)).astype(np.float32)
+    documents = np.arange(DOCUMENTS, dtype=np.int32)[None]
+    return Scores(np.arange(QUERIES), documents, values, rng.permutation(DOCUMENTS))
 
 
-def _one_by_one(matrix: ScoreMatrix, part: Part, ties: str) -> list[tuple[float, float]]:
+def _sorted(matrix: Scores) -> Scores:
+    order = np.array([np.lexsort((matrix.id_place, -row)) for row in matrix.values])
+    values = np.take_along_axis(matrix.values, order, axis=1)
+    return Scores(matrix.queries, order.astype(np.int32), values, matrix.id_place, is_list=True)
+
+
+def _one_by_one(matrix: Scores, part: Part, ties: str) -> list[tuple[float, float]]:
     """The lowest and the highest rank of each right candidate, by plain loops."""
     ranks = []
     pairs = list(zip(*part.pairs, strict=True))
@@ -59,7 +71,7 @@ def _one_by_one(matrix: ScoreMatrix, part: Part, ties: str) -> list[tuple[float,
             if part.query_fold is None or part.document_fold[document] == part.query_fold[query]  # type: ignore[index]
             for _ in range(1 if part.copies is None else part.copies[document])
         ]
-        score = matrix.scores[query]
+        score = matrix.values[query]
         better = sum(score[document] > score[own] for document in inside)
         equal = sum(score[document] == score[own] for document in inside)
         others = [document for asking, document in pairs if asking == query and score[document] == score[own]]
@@ -83,32 +95,29 @@ def _one_by_one(matrix: ScoreMatrix, part: Part, ties: str) -> list[tuple[float,
 @pytest.mark.parametrize("seed", range(5))
 def test_a_rank_is_the_same_from_scores_from_lists_and_one_by_one(ties: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    scores = rng.integers(0, 4, (QUERIES, DOCUMENTS)).astype(np.float32)
-    matrix = ScoreMatrix(np.arange(QUERIES), np.arange(DOCUMENTS), scores, rng.permutation(DOCUMENTS))
+    matrix = _matrix(rng)
     lists = _sorted(matrix)
     for part in _parts(rng):
         expected = _one_by_one(matrix, part, ties)
         for source in (matrix, lists):
-            standings = source.standings(part, ties)
-            assert standings.has_ties and standings.is_ranked.all()
-            lowest, highest = standings.interval(ties, part.pairs[0])
+            lowest, highest, has_ties = ranks_of_pairs(source, part, RULES[ties])
+            assert has_ties
             assert list(zip(lowest, highest, strict=True)) == expected
 
 
 def test_lists_that_end_early_give_bounds_that_hold() -> None:
     rng = np.random.default_rng(1)
-    scores = rng.integers(0, 4, (QUERIES, DOCUMENTS)).astype(np.float32)
-    matrix = ScoreMatrix(np.arange(QUERIES), np.arange(DOCUMENTS), scores, rng.permutation(DOCUMENTS))
+    matrix = _matrix(rng)
     whole = _sorted(matrix)
-    cut = RankedLists(whole.queries, whole.order[:, :5], whole.scores[:, :5], False, whole.id_place)
+    cut = replace(whole, documents=whole.documents[:, :5], values=whole.values[:, :5], is_whole=False)
     known = unknown = 0
     for part in _parts(rng):
         row = part.pairs[0]
         for ties in TIES:
             # Behind the end nobody knows which right candidate is which: bounds are of the first, the second, …
-            lowest, highest = (ends[np.lexsort((ends, row))] for ends in cut.standings(part, ties).interval(ties, row))
+            lowest, highest = (ends[np.lexsort((ends, row))] for ends in ranks_of_pairs(cut, part, RULES[ties])[:2])
             true_low, true_high = (
-                ends[np.lexsort((ends, row))] for ends in matrix.standings(part, ties).interval(ties, row)
+                ends[np.lexsort((ends, row))] for ends in ranks_of_pairs(matrix, part, RULES[ties])[:2]
             )
             assert (lowest <= true_low).all() and (true_high <= highest).all()
             known += int(np.isfinite(highest).sum())

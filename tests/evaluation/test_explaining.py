@@ -19,7 +19,8 @@ from visir.evaluation.compare import compare
 from visir.evaluation.evaluate import evaluate
 from visir.evaluation.explaining import Explanation, Material, explain
 from visir.evaluation.explaining.explain import over
-from visir.evaluation.explaining.trial import RECALLS, Ranked
+from visir.evaluation.explaining.ranks import Ranked
+from visir.evaluation.explaining.readings import BY_NAME
 from visir.evaluation.measures import aggregate, measure
 from visir.evaluation.published import PublishedRow, judge, load
 from visir.evaluation.results import Evaluation
@@ -44,7 +45,7 @@ def material(evaluation: Evaluation, *, vectors: bool = False) -> Material:
 
 def recall_values(ranks: Ranks, recall: str, k: int) -> np.ndarray:
     found = np.where(ranks.ranks == 0, np.inf, ranks.ranks)
-    return RECALLS[recall](Ranked(found, ranks.offsets), k)
+    return BY_NAME["recall"][recall].do(Ranked(found, ranks.offsets), k)
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,18 @@ import visir
 from refusals import refused
 from visir.errors import ConfigurationError, VisirError
 from visir.evaluation.explaining import Material, explain
-from visir.evaluation.explaining.bench import Bench, pairs, scores, singles, tiers, triples
-from visir.evaluation.explaining.ranks import chance_of_fit
-from visir.evaluation.explaining.readings import AXES, BY_NAME, NEEDS, Reading
-from visir.evaluation.explaining.trial import RECALLS, Ranked, Trials
+from visir.evaluation.explaining.ranks import Ranked, chance_of_fit
+from visir.evaluation.explaining.readings import (
+    AXES,
+    BY_NAME,
+    NEEDS,
+    Reading,
+    pairs,
+    singles,
+    tiers,
+    triples,
+)
+from visir.evaluation.explaining.search import Bench, Search
 
 # Rows are captions i0#0, i0#1, i1#0, i1#1, i2#0, i2#1; columns are images i0, i1, i2.
 SCORES = np.array(
@@ -42,7 +50,7 @@ def toy(depth: int = 100) -> visir.Evaluation:
 def value(label: str, **choices: str) -> float:
     """Our value of a label under a reading, in percent."""
     task, _, name = label.partition(" ")
-    trial = Trials(Bench(Material.of(toy())), {task: {name: 50.0}}, 2).of(task, Reading.of(**choices))
+    trial = Search(Bench(Material.of(toy())), {task: {name: 50.0}}, 2).trial(task, Reading.of(**choices))
     assert trial is not None
     return round(trial.values[0].ours, 2)
 
@@ -89,7 +97,7 @@ def test_by_hand(label: str, choices: dict[str, str], expected: float) -> None:
 def test_right_candidates_behind_the_end_of_a_list_are_in_no_stretch() -> None:
     """Of i2 only the first answer is listed; its other right caption is not taken for one of the first stretch."""
     whole, short = (
-        Trials(Bench(Material.of(toy(depth))), {"i2t": {"R@1": 50.0}}, 2).of("i2t", Reading.of(ties="optimistic"))
+        Search(Bench(Material.of(toy(depth))), {"i2t": {"R@1": 50.0}}, 2).trial("i2t", Reading.of(ties="optimistic"))
         for depth in (6, 3)
     )
     assert whole is not None and short is not None
@@ -108,8 +116,8 @@ def test_similarities_by_hand() -> None:
         "first half": [1.0, 1.0],
     }
     for name, values in expected.items():
-        assert scores(images, texts, name, "t2i")[0] == pytest.approx(values, abs=1e-6), name
-    assert scores(images, texts, "images normalised", "i2t")[:, 0] == pytest.approx([6.0, 2.0])
+        assert BY_NAME["similarity"][name].do(texts, images, "t2i")[0] == pytest.approx(values, abs=1e-6), name
+    assert BY_NAME["similarity"]["images normalised"].do(images, texts, "i2t")[:, 0] == pytest.approx([6.0, 2.0])
 
 
 def test_the_table_of_readings() -> None:
@@ -120,7 +128,8 @@ def test_the_table_of_readings() -> None:
     for axis in AXES:
         assert axis.asks.endswith("?") and all(choice.needs in NEEDS and choice.cost > 0 for choice in axis.choices)
         assert len({choice.name for choice in axis.choices}) == len(axis.choices)
-    assert {choice.name for choice in BY_NAME["recall"].choices} == set(RECALLS)
+        if axis.name not in ("depth", "direction"):
+            assert all(choice.do or choice.takes for choice in axis.choices), "a choice without its function"
 
 
 def test_plain_readings_come_first() -> None:
@@ -207,6 +216,28 @@ def test_a_reading_of_one_direction_is_said_of_it() -> None:
     assert explain(own, {"R@1": mixed["t2i R@1"]}, direction="t2i").best.reading.departures == 0
 
 
+@pytest.mark.parametrize(
+    ("order", "words"),
+    [
+        ((5, 10, 1), "rotated: @5, @10, @1"),
+        ((10, 1, 5), "rotated: @10, @1, @5"),
+        ((5, 1, 10), "@1 and @5 exchanged"),
+        ((1, 10, 5), "@5 and @10 exchanged"),
+        ((10, 5, 1), "in reverse order"),
+    ],
+)
+def test_columns_in_another_order_are_named(order: tuple[int, ...], words: str) -> None:
+    own = visir.evaluate(TWO, VECTORS, depth=400)
+    as_ours = numbers(own)
+    moved = {
+        f"{task} R@{k}": as_ours[f"{task} R@{of}"]
+        for task in ("i2t", "t2i")
+        for k, of in zip((1, 5, 10), order, strict=True)
+    }
+    found = explain(own, moved)
+    assert found.verdict == "named" and words in str(found.best.reading)
+
+
 def test_errors_name_the_next_action() -> None:
     own = visir.evaluate(TWO, VECTORS)
     with refused(ConfigurationError, "t2t", code="result-no"):
@@ -222,5 +253,5 @@ def test_errors_name_the_next_action() -> None:
 def test_hits_of_ranks() -> None:
     ranked = Ranked(np.array([1.0, 7.0, 3.0, np.inf]), np.array([0, 2, 4]))
     assert ranked.hits(5).tolist() == [1.0, 1.0] and ranked.best.tolist() == [1.0, 3.0]
-    assert RECALLS["map"](ranked, 10).tolist() == pytest.approx([(1 + 2 / 7) / 2, 1 / 6])
-    assert RECALLS["ndcg"](ranked, 1).tolist() == [1.0, 0.0]
+    assert BY_NAME["recall"]["map"].do(ranked, 10).tolist() == pytest.approx([(1 + 2 / 7) / 2, 1 / 6])
+    assert BY_NAME["recall"]["ndcg"].do(ranked, 1).tolist() == [1.0, 0.0]

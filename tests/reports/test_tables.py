@@ -9,8 +9,7 @@ import report_toys as toys
 import visir
 from visir.evaluation.compare import Comparison, Difference
 from visir.evaluation.explaining import Explanation, Fit
-from visir.evaluation.explaining.readings import Reading
-from visir.evaluation.explaining.searching import Combined
+from visir.evaluation.explaining.readings import Combined, Reading
 from visir.evaluation.measures import MEASURES
 from visir.evaluation.published import Judgement, PublishedRow
 from visir.evaluation.published.judge import judge

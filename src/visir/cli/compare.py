@@ -22,8 +22,9 @@ from visir.cli.verbs import Call, calls, examples, option, reports
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from visir.evaluation.explaining import Explanation, Material
+    from visir.evaluation.explaining import Explanation
     from visir.evaluation.published import Published, PublishedRow
+    from visir.evaluation.results import Evaluation
     from visir.records import Collection, Protocol, Result, Vectors
 
 
@@ -197,13 +198,9 @@ def explain(
     from visir.evaluation.published import load
 
     table = load(published)
-    material, name, source = _material(result, data, model, also)
+    evaluation, source, vectors = _at_hand(result, data, model, also)
     explanation = explain_run(
-        material,
-        table,
-        direction=direction,
-        system=system or (name if len(table.systems) > 1 else None),
-        collection=row or (source if len(table.collections) > 1 else None),
+        evaluation, table, source=source, vectors=vectors, direction=direction, system=system, collection=row
     )
     output.answer(
         {
@@ -283,17 +280,16 @@ def show_doubts(table: Published, row: PublishedRow, values: Sequence[tuple[str,
         )
 
 
-def _material(
+def _at_hand(
     path: Path, collection: str | None, model: str | None, also: list[str] | None
-) -> tuple[Material, str, str]:
-    """What readings are computed from, and the names of system and collection."""
+) -> tuple[Evaluation, Collection | None, tuple[Vectors, Vectors] | None]:
+    """What readings are computed from: a result, and its collection and vectors where they are given."""
     from visir.errors import ConfigurationError
     from visir.evaluation.brittleness_runs import evaluate_log, is_log, read
-    from visir.evaluation.explaining import Material
     from visir.evaluation.results import load_evaluation
 
     evaluation = evaluate_log(read(path)) if is_log(path) else load_evaluation(path)
-    result = evaluation.result
+    protocol = evaluation.protocol
     if (collection is None) != (model is None):
         raise ConfigurationError("to search anew, both are needed.", hint="--data COLLECTION --model MODEL")
     if also and collection is None:
@@ -301,23 +297,22 @@ def _material(
             "--also names splits whose vectors are computed.", hint="--data COLLECTION --model MODEL --also train"
         )
     if collection is None or model is None:
-        return Material.of(evaluation), result.system, result.protocol.collection
-    if result.protocol.rerank:
+        return evaluation, None, None
+    if protocol.rerank:
         raise ConfigurationError(
-            f"{path} is re-ranked ({result.protocol.rerank}); a new search would leave the second stage out.",
+            f"{path} is re-ranked ({protocol.rerank}); a new search would leave the second stage out.",
             hint="explain it without --data and --model",
         )
     from visir.collections import open_collection
 
     opened = open_collection(collection)
-    if opened.fingerprint != result.protocol.collection_fingerprint:
+    if opened.fingerprint != protocol.collection_fingerprint:
         raise ConfigurationError(
             f"{collection} is not the collection of this result (fingerprint {opened.fingerprint[:12]}, the "
-            f"result's {result.protocol.collection_fingerprint[:12]}).",
+            f"result's {protocol.collection_fingerprint[:12]}).",
             hint="name the collection that was evaluated",
         )
-    vectors = _vectors(opened, model, result.protocol, also)
-    return Material.of(evaluation, vectors, opened), result.system, result.protocol.collection
+    return evaluation, opened, _vectors(opened, model, protocol, also)
 
 
 def _vectors(collection: Collection, model: str, protocol: Protocol, also: list[str] | None) -> tuple[Vectors, Vectors]:

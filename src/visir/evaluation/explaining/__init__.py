@@ -1,12 +1,11 @@
 """Under which protocol was a published number computed?
 
-Readings are data (`readings.py`). What is at hand becomes ranks (`bench.py`, with `world.py` and `ranks.py`), ranks
-become values that are compared with printed digits (`trial.py`), and the plainest reading that fits is looked for
-(`searching.py`). `explain.py` is the entrance, and says the answer.
+A reading is a line of one table with its function (`readings.py`): of who searches among whom (`world.py`), of scores,
+ranks and values (`ranks.py`). The plainest that gives the printed digits is looked for (`search.py`); `explain.py` is
+the entrance, and says the answer.
 """
 
-from visir.evaluation.explaining.explain import Explanation, explain
-from visir.evaluation.explaining.readings import Material
-from visir.evaluation.explaining.searching import Fit
+from visir.evaluation.explaining.explain import Explanation, Fit, explain
+from visir.evaluation.explaining.world import Material
 
 __all__ = ["Explanation", "Fit", "Material", "explain"]

@@ -7,188 +7,74 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from visir.display import Tabular, brief
+import numpy as np
+
+from visir.display import Displayed, Tabular, brief
 from visir.errors import ConfigurationError, VisirError, nearest
 from visir.evaluation.brittleness_runs import evaluate_log, is_log
 from visir.evaluation.brittleness_runs import read as read_log
-from visir.evaluation.explaining.bench import Bench, singles
-from visir.evaluation.explaining.readings import NEVER, Material, Reading
-from visir.evaluation.explaining.searching import Combined, Fit, Outcome, Search, fit_of
-from visir.evaluation.explaining.trial import Trials
+from visir.evaluation.explaining.readings import NEVER, Combined, Reading, singles
+from visir.evaluation.explaining.search import OTHER, Bench, Search
+from visir.evaluation.explaining.world import Material
 from visir.evaluation.measures import MEASURES
 from visir.evaluation.published import Published, PublishedRow
-from visir.evaluation.published.judge import EXAMPLE, Digits, measure_of, published_row
+from visir.evaluation.published.judge import EXAMPLE, Digits, Judgement, judge_one, measure_of, published_row
 from visir.evaluation.results import Evaluation, load_evaluation, remarks
 from visir.evaluation.systems.vectors import vectors_by_side
 from visir.records import TASKS, Collection, Protocol, Vectors
 from visir.robustness.perturbations import PERTURBATIONS
 
-# The answer in words: what is certain, what cannot be told apart, and what could not be computed.
-
-GIVE_VECTORS = "give the collection and the vectors (--data COLLECTION --model MODEL; in Python source= and vectors=)"
-_SHOWN = 4
-_WAYS: Mapping[Digits, str] = {
-    "truncated": "truncated, not rounded",
-    "summed": "summed from the rounded recalls",
-    "bounded": "known within bounds, because the run goes no deeper",
-}
+_SAME = 1e-9
+_OF_NOUGHT = 1.0
+"""How far another value is from a printed 0."""
 
 
-def sentence(
-    outcome: Outcome, fits: Sequence[Fit], row: PublishedRow, recall: str, not_computable: Sequence[tuple[str, str]]
-) -> str:
-    """The answer."""
-    named = f"{row.system} on {row.collection}" if row.collection else row.system
-    chance = ""
-    if outcome.at_chance:
-        chance = (
-            f"the published {' and '.join(outcome.at_chance)} values of {named} are at chance, no better than a random "
-            "ranking: look whether captions stand beside their own images. "
-        )
-        if outcome.unit == "open":
-            chance = chance.replace(
-                ": look", " if they are percentages (as fractions of 1 no reading gives them): look"
-            )
-    elif outcome.unit == "fraction":
-        chance = (
-            f"the published values of {named} are taken as fractions of 1: as percentages they would be no better than "
-            "a random ranking. "
-        )
-    elif outcome.below_chance:
-        chance = (
-            f"the published values of {named} are below chance: nearly nothing is found, as when the worst are ranked "
-            "first or ids do not match. "
-        )
-    fitting = fits[: len(outcome.fitting)] if outcome.fitting else ()
-    fitting = [fit for fit in fitting if fit.fits]
-    if not fitting:
-        if outcome.at_chance:
-            return chance.rstrip()
-        return chance + _nothing(fits, named, not_computable)
-    if not outcome.is_certain:
-        return chance + _uncertain(outcome, fitting, named)
-    if len(fitting) == 1:
-        return chance + _stated(fitting[0], named, recall)
-    shown = "; or ".join(f"{fit.reading}" for fit in fitting[:_SHOWN])
-    more = f"; or {len(fitting) - _SHOWN} more" if len(fitting) > _SHOWN else ""
-    return (
-        f"{chance}the printed digits fit {len(fitting)} readings and cannot tell them apart: {shown}{more}. Each "
-        f"reproduces {fitting[0].reproduced} of {len(fitting[0].values)} published values of {named}."
-    )
+@dataclass(frozen=True)
+class Fit(Displayed):
+    """One reading, compared with the published values.
 
+    Attributes:
+        reading: The reading, of each task.
+        values: Our values and the published ones.
+        distance: The mean of |ours − published| / published, over all values but the cross-modal DCG, which does not
+            depend on the reading of recall.
+        candidates: For each task the number of candidates of each fold (one number: no folds).
+        fits: Whether all printed digits follow.
+        same: Other readings that give exactly the same values here.
+    """
 
-def _stated(fit: Fit, named: str, recall: str) -> str:
-    what = str(fit.reading)
-    if fit.reading.departures == 0:
-        what += f" (R@k: {recall})"
-    count = f"{fit.reproduced} of {len(fit.values)} published values of {named}"
-    special = [f"{fit.count(way)} {words}" for way, words in _WAYS.items() if fit.count(way)]
-    text = f"{what}, {over(fit)} reproduces {count} to the printed digits"
-    text += f" ({'; '.join(special)})" if special else ""
-    if fit.same:
-        text += f". The same numbers come from: {' / '.join(map(str, fit.same[:_SHOWN]))}"
-    return text + "."
+    reading: Combined
+    values: tuple[Judgement, ...]
+    distance: float
+    candidates: Mapping[str, tuple[int, ...]]
+    fits: bool
+    same: tuple[Combined, ...] = ()
 
+    def __repr__(self) -> str:
+        equal = f"{self.reproduced} of {len(self.values)} values equal as printed"
+        return brief(self, f"{self.reading}: {100 * self.distance:.2f} % off, {equal}")
 
-def _uncertain(outcome: Outcome, fitting: Sequence[Fit], named: str) -> str:
-    shown = "; or ".join(str(fit.reading) for fit in fitting[:_SHOWN])
-    more = f"; or {len(fitting) - _SHOWN} more" if len(fitting) > _SHOWN else ""
-    return (
-        f"the published values of {named} are too few, or have too few digits, to tell the protocol: a wrong reading "
-        f"fits them by accident ({outcome.accidents:.2g} are expected, of {outcome.tried:,} that were tried). What "
-        f"fits: {shown}{more}."
-    )
+    @property
+    def reproduced(self) -> int:
+        """The number of values that agree with the printed digits, in any way."""
+        return sum(value.digits != "off" for value in self.values)
 
+    def count(self, digits: Digits) -> int:
+        """Count the values that agree in one way.
 
-def _nothing(fits: Sequence[Fit], named: str, not_computable: Sequence[tuple[str, str]]) -> str:
-    best = fits[0]
-    off = [
-        f"{value.task} {value.label} {value.ours:.2f}, printed {value.published:.2f}"
-        for value in best.values
-        if value.digits == "off"
-    ]
-    text = (
-        f"no reading that can be computed gives all published values of {named}; the nearest is {best.reading}, "
-        f"{over(best)}, {best.distance:.1%} off, with {best.reproduced} of {len(best.values)} to the printed digits"
-    )
-    text += f"; off: {', '.join(off[:6])}." if best.reproduced and off else "."
-    if any("give the collection" in reason for _, reason in not_computable):
-        text += f" Other splits, candidates and similarities could not be computed: {GIVE_VECTORS}."
-    return text
+        Args:
+            digits: The way ("truncated": only if further digits are cut off).
 
+        Returns:
+            The number of values.
+        """
+        return sum(value.digits == digits for value in self.values)
 
-def over(fit: Fit) -> str:
-    """The number of candidates in words; with folds, of each fold that has some."""
-    present = {task: [size for size in sizes if size] or [0] for task, sizes in fit.candidates.items()}
-    folds = max(map(len, present.values()), default=1)
-    counts = []
-    for task, several in present.items():
-        low, high = min(several), max(several)
-        kind = "images" if task == "t2i" else "captions"
-        counts.append(f"{low:,} {kind}" if low == high else f"{low:,} to {high:,} {kind}")
-    counted = " and ".join(counts)
-    return f"over all {counted}" if folds == 1 else f"each query within its own of {folds} folds of {counted}"
-
-
-# Which printed values are explained: those of a task that can be computed from ranks, or that the result holds.
-
-
-def labels_of(row: PublishedRow, material: Material, tasks: Sequence[str]) -> dict[str, dict[str, float]]:
-    """The printed values that are explained, by task and label; tasks without a value are absent."""
-    # A table of rsum under perturbations names its columns after them: the column of the result's own perturbation is
-    # its rsum, and the others are of other results.
-    perturbation = None if material.protocol is None else material.protocol.perturbation
-    unknown: list[str] = []
-    labels: dict[str, dict[str, float]] = {}
-    for task in (task for task in TASKS if task in tasks):
-        printed = row.values.get(task, {})
-        of_perturbations = any(label in PERTURBATIONS for label in printed)
-        if perturbation and of_perturbations:
-            if perturbation not in printed:
-                raise VisirError(
-                    f"{row.system}: no value is printed under {perturbation}, which this result is measured under.",
-                    hint=f"printed are {', '.join(printed)}",
-                )
-            labels[task] = {"rsum": printed[perturbation]}
-            continue
-        part = {}
-        for label, value in printed.items():
-            name = measure_of(label)
-            if (
-                name == "rsum"
-                or name.partition("@")[0] in MEASURES
-                or name in MEASURES
-                or name in material.fixed.get(task, {})
-            ):
-                part[label] = value
-            elif not (of_perturbations or name.partition("@")[0] == "dcg_cm"):
-                unknown.append(f"{task} {label!r}")
-        if part:
-            labels[task] = part
-    if unknown:
-        raise ConfigurationError(
-            f"{row.system}: {', '.join(unknown)} {'is no measure' if len(unknown) == 1 else 'are no measures'} that "
-            "visir knows.",
-            hint="visir.measures() lists them; leave the others out",
-        )
-    if not labels:
-        raise VisirError(
-            f"{row.system}: nothing is published for {' and '.join(material.runs)} that these runs can give.",
-            hint="is it the right row, and the right task?",
-            code="nothing-published-runs-give",
-        )
-    return labels
-
-
-def printed_label(label: str, task: str, row: PublishedRow, protocol: Protocol | None) -> str:
-    """What the paper calls a value: rsum of a perturbed result is in the column of the perturbation."""
-    perturbation = None if protocol is None else protocol.perturbation
-    return perturbation if perturbation and label == "rsum" and perturbation in row.values.get(task, {}) else label
-
-
-def sum_of_both(row: PublishedRow, tasks: Sequence[str]) -> float | None:
-    """The printed rsum over both tasks; None without one."""
-    return row.values.get("both", {}).get("rsum") if len(tasks) == 2 else None
+    def is_same(self, other: Fit) -> bool:
+        """Whether another reading gives exactly the same values."""
+        pairs = [(own.ours, others.ours) for own, others in zip(self.values, other.values, strict=False)]
+        same = all(own == others or abs(own - others) <= _SAME for own, others in pairs)
+        return same and len(self.values) == len(other.values)
 
 
 Verdict = Literal["named", "several", "chance", "none"]
@@ -292,104 +178,43 @@ def explain(
             code="collection-needed-not",
         )
     material, names = _material(result, source, _pair(vectors))
-    tasks = _tasks(material, direction)
-    row, printed, table = published_row(published, tasks, system=system, collection=collection, of=names)
-    decimals = printed if decimals is None else decimals
-    labels = labels_of(row, material, tasks)
-    both = sum_of_both(row, list(labels))
-    trials = Trials(Bench(material), labels, decimals, both is not None)
-    search = Search(trials, both, in_percent=row.in_percent)
-    outcome = search.run()
-    fits = _fits(outcome, search, trials, both)
-    if not fits:
-        reasons = dict.fromkeys(trials.impossible.values())
-        raise VisirError(
-            f"{row.system}: no reading can be computed: {'; '.join(reasons)}.",
-            hint="explain the runs as they are, without collection and model",
-        )
-    impossible = (*_reasons(trials), *NEVER)
-    return Explanation(
-        sentence(outcome, fits, row, trials.recall, impossible),
-        _verdict(outcome, fits),
-        tuple(fits),
-        impossible,
-        trials.bench.describe(labels),
-        (*remarks(row, material.protocol), *_doubts(table, row, labels, material)),
-        outcome.accidents,
-    )
-
-
-def _fits(outcome: Outcome, search: Search, trials: Trials, both: float | None) -> list[Fit]:
-    """Those that fit, the plainest first; then the nearest of the plain reading and the single departures."""
-    fitting = _distinct([fit_of(combined, trials, both, True) for combined in outcome.fitting])
-    others: list[Fit | None] = []
-    shown = {fit.reading for fit in fitting} | {same for fit in fitting for same in fit.same}
-    for reading in (Reading(), *singles()):
-        combined = Combined(tuple((task, reading) for task in search.tasks))
-        if combined not in shown and all((task, reading) in trials.done for task in search.tasks):
-            others.append(fit_of(combined, trials, both, False))
-    of_unit = [fit for fit in _distinct(others) if outcome.unit != "fraction" or fit.reading["unit"] == "fraction"]
-    near = sorted(of_unit, key=lambda fit: (round(fit.distance, 9), fit.reading.cost))
-    return [*fitting, *(fit for fit in near if not any(fit.is_same(other) for other in fitting))]
-
-
-def _doubts(
-    table: Published | None, row: PublishedRow, labels: Mapping[str, Mapping[str, float]], material: Material
-) -> tuple[str, ...]:
-    """Which of the explained values are doubtful in print, and why: once for each reason."""
-    if table is None:
-        return ()
-    about: dict[str, list[str]] = {}
-    for task, part in labels.items():
-        for label in part:
-            name = printed_label(label, task, row, material.protocol)
-            if reason := table.doubt(row, task, name):
-                about.setdefault(reason, []).append(f"{task} {name}")
-    return tuple(f"doubtful in print, {', '.join(names)}: {reason}" for reason, names in about.items())
-
-
-def _distinct(fits: list[Fit | None]) -> list[Fit]:
-    """Without readings that give exactly the values of an earlier one: they are named with it."""
-    distinct: list[Fit] = []
-    for fit in fits:
-        if fit is None:
-            continue
-        for position, other in enumerate(distinct):
-            if fit.is_same(other):
-                distinct[position] = replace(other, same=(*other.same, fit.reading))
-                break
-        else:
-            distinct.append(fit)
-    return distinct
-
-
-def _verdict(outcome: Outcome, fits: list[Fit]) -> Verdict:
-    fitting = [fit for fit in fits if fit.fits]
-    if fitting:
-        return "named" if len(fitting) == 1 and outcome.is_certain else "several"
-    return "chance" if outcome.at_chance else "none"
-
-
-def _reasons(trials: Trials) -> list[tuple[str, str]]:
-    """(reading in words, reason) of single departures, without those that would change nothing."""
-    reasons: dict[str, list[str]] = {}
-    for (_, reading), reason in trials.impossible.items():
-        words = str(reading)
-        if reading.departures == 1 and words not in reasons.setdefault(reason, []):
-            reasons[reason].append(words)
-    return [(words, reason) for reason, several in reasons.items() for words in several]
-
-
-def _tasks(material: Material, direction: str | None) -> list[str]:
-    if direction is None:
-        return list(material.runs)
-    if direction not in material.runs:
+    if direction is not None and direction not in material.runs:
         raise ConfigurationError(
             f"direction: the result has no {direction!r}.",
             hint=nearest(direction, tuple(material.runs)),
             code="result-no",
         )
-    return [direction]
+    tasks = list(material.runs) if direction is None else [direction]
+    row, printed, table = published_row(published, tasks, system=system, collection=collection, of=names)
+    decimals = printed if decimals is None else decimals
+    labels = _labels_of(row, material, tasks)
+    both = row.values.get("both", {}).get("rsum") if len(labels) == 2 else None
+    search = Search(Bench(material), labels, decimals, both, in_percent=row.in_percent).run()
+    fits = _fits(search)
+    if not fits:
+        reasons = dict.fromkeys(search.impossible.values())
+        raise VisirError(
+            f"{row.system}: no reading can be computed: {'; '.join(reasons)}.",
+            hint="explain the runs as they are, without collection and model",
+        )
+    reasons_of: dict[str, dict[str, None]] = {}  # of single departures, without those that would change nothing
+    for (_, reading), reason in search.impossible.items():
+        if reading.departures == 1:
+            reasons_of.setdefault(reason, {})[str(reading)] = None
+    impossible = (*((words, reason) for reason, several in reasons_of.items() for words in several), *NEVER)
+    fitting = sum(fit.fits for fit in fits)
+    verdict: Verdict = "chance" if search.at_chance else "none"
+    if fitting:
+        verdict = "named" if fitting == 1 and search.is_certain else "several"
+    return Explanation(
+        _sentence(search, fits, row, impossible),
+        verdict,
+        tuple(fits),
+        impossible,
+        search.bench.describe(labels),
+        (*remarks(row, material.protocol), *_doubts(table, row, labels, material)),
+        search.accidents,
+    )
 
 
 def _pair(vectors: Any) -> tuple[Vectors, Vectors] | None:
@@ -429,3 +254,204 @@ def _material(
             code="runs-not-hand-reading",
         )
     return Material.of(result, vectors, source), (result.system, result.protocol.collection)
+
+
+def _fits(search: Search) -> list[Fit]:
+    """Those that fit, the plainest first; then the nearest of the plain reading and the single departures."""
+    fitting = _distinct([_fit(search, combined, True) for combined in search.fitting])
+    shown = {reading for fit in fitting for reading in (fit.reading, *fit.same)}
+    others = []
+    for reading in (Reading(), *singles()):
+        combined = Combined(tuple((task, reading) for task in search.tasks))
+        if combined not in shown and all(key in search.done for key in combined.by_task):
+            others.append(_fit(search, combined, False))
+    of_unit = [fit for fit in _distinct(others) if search.unit != "fraction" or fit.reading["unit"] == "fraction"]
+    near = sorted(of_unit, key=lambda fit: (round(fit.distance, 9), fit.reading.cost))
+    return [*fitting, *(fit for fit in near if not any(fit.is_same(other) for other in fitting))]
+
+
+def _fit(search: Search, combined: Combined, fits: bool) -> Fit:
+    """Show a reading that can be computed for every task."""
+    values: list[Judgement] = []
+    candidates: dict[str, tuple[int, ...]] = {}
+    for task, reading in combined.by_task:
+        trial = search.done[task, reading]
+        values += trial.values
+        subject = OTHER[task] if reading["direction"] == "swapped" else task
+        # Of the result's own candidates as stated, where a gallery is known by its size only.
+        gallery = search.bench.material.runs[subject].gallery
+        is_stated = gallery.ids is None and gallery.size > 0
+        is_stated = is_stated and trial.sizes == search.bench.part(subject, Reading()).sizes
+        candidates[subject] = (gallery.size,) if is_stated else trial.sizes
+    if search.both is not None and len(combined.by_task) == 2:
+        ours = sum(search.sums(combined)) / 2
+        values.append(judge_one("both", "rsum", "rsum", ours, search.both, search.decimals))
+    relative = [abs(value.relative) for value in values if not value.measure.startswith("dcg_cm")]
+    gaps = [gap if np.isfinite(gap) else _OF_NOUGHT for gap in relative]
+    return Fit(combined, tuple(values), float(np.mean(gaps)) if gaps else 0.0, candidates, fits)
+
+
+def _distinct(fits: Sequence[Fit]) -> list[Fit]:
+    """Without readings that give exactly the values of an earlier one: they are named with it."""
+    distinct: list[Fit] = []
+    for fit in fits:
+        same = next((place for place, other in enumerate(distinct) if fit.is_same(other)), None)
+        if same is None:
+            distinct.append(fit)
+        else:
+            distinct[same] = replace(distinct[same], same=(*distinct[same].same, fit.reading))
+    return distinct
+
+
+# Which printed values are explained: those of a task that can be computed from ranks, or that the result holds.
+
+
+def _labels_of(row: PublishedRow, material: Material, tasks: Sequence[str]) -> dict[str, dict[str, float]]:
+    """The printed values that are explained, by task and label; tasks without a value are absent."""
+    # A table of rsum under perturbations names its columns after them: the column of the result's own perturbation is
+    # its rsum, and the others are of other results.
+    perturbation = None if material.protocol is None else material.protocol.perturbation
+    unknown: list[str] = []
+    labels: dict[str, dict[str, float]] = {}
+    for task in (task for task in TASKS if task in tasks):
+        printed = row.values.get(task, {})
+        of_perturbations = any(label in PERTURBATIONS for label in printed)
+        if perturbation and of_perturbations:
+            if perturbation not in printed:
+                raise VisirError(
+                    f"{row.system}: no value is printed under {perturbation}, which this result is measured under.",
+                    hint=f"printed are {', '.join(printed)}",
+                )
+            labels[task] = {"rsum": printed[perturbation]}
+            continue
+        part = {}
+        for label, value in printed.items():
+            name = measure_of(label)
+            if (
+                name == "rsum"
+                or name.partition("@")[0] in MEASURES
+                or name in MEASURES
+                or name in material.fixed.get(task, {})
+            ):
+                part[label] = value
+            elif not (of_perturbations or name.partition("@")[0] == "dcg_cm"):
+                unknown.append(f"{task} {label!r}")
+        if part:
+            labels[task] = part
+    if unknown:
+        raise ConfigurationError(
+            f"{row.system}: {', '.join(unknown)} {'is no measure' if len(unknown) == 1 else 'are no measures'} that "
+            "visir knows.",
+            hint="visir.measures() lists them; leave the others out",
+        )
+    if not labels:
+        raise VisirError(
+            f"{row.system}: nothing is published for {' and '.join(material.runs)} that these runs can give.",
+            hint="is it the right row, and the right task?",
+            code="nothing-published-runs-give",
+        )
+    return labels
+
+
+def _printed_label(label: str, task: str, row: PublishedRow, protocol: Protocol | None) -> str:
+    """What the paper calls a value: rsum of a perturbed result is in the column of the perturbation."""
+    perturbation = None if protocol is None else protocol.perturbation
+    return perturbation if perturbation and label == "rsum" and perturbation in row.values.get(task, {}) else label
+
+
+def _doubts(
+    table: Published | None, row: PublishedRow, labels: Mapping[str, Mapping[str, float]], material: Material
+) -> tuple[str, ...]:
+    """Which of the explained values are doubtful in print, and why: once for each reason."""
+    if table is None:
+        return ()
+    about: dict[str, list[str]] = {}
+    for task, part in labels.items():
+        for label in part:
+            name = _printed_label(label, task, row, material.protocol)
+            if reason := table.doubt(row, task, name):
+                about.setdefault(reason, []).append(f"{task} {name}")
+    return tuple(f"doubtful in print, {', '.join(names)}: {reason}" for reason, names in about.items())
+
+
+# The answer in words: what is certain, what cannot be told apart, and what could not be computed.
+
+GIVE_VECTORS = "give the collection and the vectors (--data COLLECTION --model MODEL; in Python source= and vectors=)"
+_SHOWN = 4
+_WAYS: Mapping[Digits, str] = {
+    "truncated": "truncated, not rounded",
+    "summed": "summed from the rounded recalls",
+    "bounded": "known within bounds, because the run goes no deeper",
+}
+
+
+def _sentence(search: Search, fits: Sequence[Fit], row: PublishedRow, not_computable: Sequence[tuple[str, str]]) -> str:
+    """The answer."""
+    named = f"{row.system} on {row.collection}" if row.collection else row.system
+    fitting = [fit for fit in fits if fit.fits]
+    first, says = fits[0], ""
+    if search.at_chance:
+        unless = " if they are percentages (as fractions of 1 no reading gives them)" if search.unit == "open" else ""
+        says = (
+            f"the published {' and '.join(search.at_chance)} values of {named} are at chance, no better than a random "
+            f"ranking{unless}: look whether captions stand beside their own images. "
+        )
+    elif search.unit == "fraction":
+        says = (
+            f"the published values of {named} are taken as fractions of 1: as percentages they would be no better than "
+            "a random ranking. "
+        )
+    elif search.below_chance:
+        says = (
+            f"the published values of {named} are below chance: nearly nothing is found, as when the worst are ranked "
+            "first or ids do not match. "
+        )
+    if not fitting:
+        if search.at_chance:
+            return says.rstrip()
+        off = [
+            f"{value.task} {value.label} {value.ours:.2f}, printed {value.published:.2f}"
+            for value in first.values
+            if value.digits == "off"
+        ]
+        says += (
+            f"no reading that can be computed gives all published values of {named}; the nearest is {first.reading}, "
+            f"{over(first)}, {first.distance:.1%} off, with {first.reproduced} of {len(first.values)} to the printed "
+            f"digits{'; off: ' if first.reproduced and off else ''}{', '.join(off[:6]) if first.reproduced else ''}."
+        )
+        if any("give the collection" in reason for _, reason in not_computable):
+            says += f" Other splits, candidates and similarities could not be computed: {GIVE_VECTORS}."
+        return says
+    shown = "; or ".join(str(fit.reading) for fit in fitting[:_SHOWN])
+    shown += f"; or {len(fitting) - _SHOWN} more" if len(fitting) > _SHOWN else ""
+    count = f"{first.reproduced} of {len(first.values)} published values of {named}"
+    if not search.is_certain:
+        return (
+            f"{says}the published values of {named} are too few, or have too few digits, to tell the protocol: a wrong "
+            f"reading fits them by accident ({search.accidents:.2g} are expected, of {search.tried:,} that were "
+            f"tried). What fits: {shown}."
+        )
+    if len(fitting) > 1:
+        return (
+            f"{says}the printed digits fit {len(fitting)} readings and cannot tell them apart: {shown}. Each "
+            f"reproduces {count}."
+        )
+    recall = "" if first.reading.departures else f" (R@k: {search.recall})"
+    special = "; ".join(f"{first.count(way)} {words}" for way, words in _WAYS.items() if first.count(way))
+    says += f"{first.reading}{recall}, {over(first)} reproduces {count} to the printed digits"
+    says += f" ({special})" if special else ""
+    same = " / ".join(map(str, first.same[:_SHOWN]))
+    return f"{says}. The same numbers come from: {same}." if same else f"{says}."
+
+
+def over(fit: Fit) -> str:
+    """The number of candidates in words; with folds, of each fold that has some."""
+    present = {task: [size for size in sizes if size] or [0] for task, sizes in fit.candidates.items()}
+    folds = max(map(len, present.values()), default=1)
+    counts = []
+    for task, several in present.items():
+        low, high = min(several), max(several)
+        kind = "images" if task == "t2i" else "captions"
+        counts.append(f"{low:,} {kind}" if low == high else f"{low:,} to {high:,} {kind}")
+    counted = " and ".join(counts)
+    return f"over all {counted}" if folds == 1 else f"each query within its own of {folds} folds of {counted}"

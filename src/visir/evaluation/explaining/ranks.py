@@ -1,10 +1,13 @@
-"""The ranks of right candidates under a reading, of all scores or of ranked lists: a lowest and a highest each."""
+"""From vectors to scores, from scores to ranks, from ranks to values: each step a function of arrays.
+
+Of lists that end early a rank is known within bounds only: ranks and values are pairs, (lowest, highest).
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -12,323 +15,149 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from visir.evaluation.explaining.readings import Reading
-from visir.evaluation.explaining.world import Part, Places, World
+from visir.evaluation.explaining.world import Part, Places, World, place_among
 from visir.evaluation.measures.measure import RSUM_CUTOFFS
 from visir.evaluation.published.judge import LABEL, decimals_of
 from visir.jit import njit
 from visir.records import SIDES, Run
 
-# Where right candidates stand among the others: counts from which every rule for equal scores gives a rank.
-
 Numbers = NDArray[np.float64]
-REORDERED = ("source order", "reverse order", "id", "trec")
-"""Rules that put equal scores in another order."""
+Matrix = NDArray[Any]
+
+# Scores of dense vectors: (queries, candidates, task) → a matrix; a higher score is a better candidate.
+
+Similarity = Callable[[Matrix, Matrix, str], Matrix]
+_NEAREST = 10
+_ROWS = 1024
+"""How many queries are scored at once."""
+
+
+def products(queries: Matrix, documents: Matrix, less: Matrix | float = 0.0) -> NDArray[np.float32]:
+    """Products of all rows, less a number for each candidate, some rows at a time to save memory."""
+    # Products of float64 vectors are rounded to float32, so that equal vectors have equal scores.
+    values = np.empty((len(queries), len(documents)), np.float32)
+    for start in range(0, len(queries), _ROWS):
+        values[start : start + _ROWS] = queries[start : start + _ROWS] @ documents.T - less
+    return values
+
+
+def unit(vectors: Matrix) -> Matrix:
+    """Vectors of length 1; those of length 0 as they are."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    one: Matrix = vectors / np.where(lengths == 0, 1, lengths)
+    return one
+
+
+def dot(queries: Matrix, documents: Matrix, task: str) -> Matrix:
+    """Dot products of the vectors as they are."""
+    return products(queries, documents)
+
+
+def cosine_of(change: Callable[[Matrix], Matrix] = lambda vectors: vectors) -> Similarity:
+    """The cosine of vectors that are changed side by side."""
+    return lambda queries, documents, task: products(unit(change(queries)), unit(change(documents)))
+
+
+def first_dimensions(share: float) -> Similarity:
+    """The cosine of the first dimensions only: a number of them, or a share."""
+    return cosine_of(lambda vectors: vectors[:, : int(vectors.shape[1] * share if share < 1 else share)])
+
+
+def one_side_normalised(side: str) -> Similarity:
+    """Only the lengths of candidates change an order: those of queries scale a whole list."""
+    cosine = cosine_of()
+    return lambda queries, documents, task: (cosine if SIDES[task][1] == side else dot)(queries, documents, task)
+
+
+def signs(queries: Matrix, documents: Matrix, task: str) -> Matrix:
+    """Products of signs: whole numbers, and the length of all vectors is one."""
+    return products(*(np.where(side >= 0, np.float32(1), np.float32(-1)) for side in (queries, documents)))
+
+
+def eight_bits(vectors: Matrix) -> Matrix:
+    """Vectors cut to whole numbers of 8 bits."""
+    rounded: Matrix = np.round(vectors / (np.abs(vectors).max() or 1) * 127)
+    return rounded
+
+
+def standardised(vectors: Matrix) -> Matrix:
+    """Each dimension with mean 0 and spread 1."""
+    spread = vectors.std(axis=0)
+    standard: Matrix = (vectors - vectors.mean(axis=0)) / np.where(spread == 0, 1, spread)
+    return standard
+
+
+def csls(queries: Matrix, documents: Matrix, task: str) -> Matrix:
+    """Cosines less the mean of the nearest of each side."""
+    cosines = unit(queries) @ unit(documents).T
+
+    def near(axis: int) -> Matrix:
+        count = min(_NEAREST, cosines.shape[axis])
+        highest = np.moveaxis(-np.partition(-cosines, count - 1, axis=axis), axis, 0)[:count]
+        mean: Matrix = highest.mean(axis=0)
+        return mean
+
+    return (2 * cosines - near(0)[None, :] - near(1)[:, None]).astype(np.float32, copy=False)
+
+
+def dual_softmax(queries: Matrix, documents: Matrix, task: str, scale: float) -> Matrix:
+    """Cosines times their softmax over all queries."""
+    cosines = unit(queries) @ unit(documents).T
+    weights = np.exp(scale * (cosines - cosines.max(axis=0)))
+    values: Matrix = (cosines * weights / weights.sum(axis=0)).astype(np.float32, copy=False)
+    return values
 
 
 @dataclass(frozen=True, eq=False)
-class Standings:
-    """The place of each right candidate of a part."""
-
-    rank: Numbers  # (p,) its rank, equal scores in the order of the rule
-    better: Numbers  # (p,) how many candidates have a better score
-    equal: Numbers  # (p,) how many candidates have the same score, with itself
-    is_ranked: NDArray[np.bool_]  # (p,) whether it is known where it stands; the numbers of others mean nothing
-    is_open: NDArray[np.bool_]  # (p,) whether more candidates may have the same score, behind the end of a list
-    # (p,) for those that are not ranked: the lowest rank that is possible; inf for one that is no candidate.
-    behind: Numbers
-
-    @property
-    def has_ties(self) -> bool:
-        """Whether another candidate has the score of a right one."""
-        return bool((self.equal[self.is_ranked] > 1).any())
-
-    def interval(self, ties: str, row: Places) -> tuple[Numbers, Numbers]:
-        """The lowest and the highest rank of each right candidate under a rule for equal scores."""
-        # row: (p,) the query of each right candidate.
-        lowest, highest = self.behind.copy(), np.full(len(row), np.inf)
-        ranked = np.flatnonzero(self.is_ranked)
-        low, high = self._counted(ties, ranked, row[ranked])
-        if ties not in ("list", "optimistic", "any alike"):
-            high = np.where(self.is_open[ranked], np.inf, high)
-        if ties in REORDERED:  # the list does not say how many of the same score come before it
-            low = np.where(self.is_open[ranked], self._counted("optimistic", ranked, row[ranked])[0], low)
-        lowest[ranked], highest[ranked] = low, high
-        return lowest, highest
-
-    def _counted(self, ties: str, ranked: Places, row: Places) -> tuple[Numbers, Numbers]:
-        rank, better, equal = self.rank[ranked], self.better[ranked], self.equal[ranked]
-        if ties in ("list", *REORDERED):
-            return rank, rank
-        if ties == "any alike":
-            return better + 1, better + 1
-        nth, right = _among_right(row, better, rank)
-        wrong = equal - right
-        if ties == "any order":
-            return better + nth + 1, better + wrong + nth + 1
-        ranks = {
-            "optimistic": better + nth + 1,
-            "pessimistic": better + wrong + nth + 1,
-            "average": better + nth + 1 + wrong / 2,
-            "at most": better + equal,
-            "average of all": better + (equal + 1) / 2,
-            "average down": np.maximum(np.floor(better + (equal + 1) / 2), 1),
-        }[ties]
-        return ranks, ranks
-
-
-def _among_right(row: Places, better: Numbers, rank: Numbers) -> tuple[Numbers, Numbers]:
-    """(nth, right): which of the right candidates of its query with one score each is, from 0, and how many those
-    are."""
-    # Right candidates of one query have one score where equally many others are better.
-    order = np.lexsort((rank, better, row))
-    same = np.concatenate([[False], (np.diff(row[order]) == 0) & (np.diff(better[order]) == 0)])
-    starts = np.flatnonzero(~same)
-    group = np.cumsum(~same) - 1
-    sizes = np.diff(np.concatenate([starts, [len(order)]]))
-    nth, right = np.empty(len(order)), np.empty(len(order))
-    nth[order] = np.arange(len(order)) - starts[group]
-    right[order] = sizes[group]
-    return nth, right
-
-
-MOST_HELD = 0.5
-"""Of the candidates of a matrix, up to which share they are taken out of it for a part."""
-
-
-@dataclass(frozen=True, eq=False)
-class ScoreMatrix:
-    """The score of every query and candidate."""
+class Scores:
+    """The scores of queries and candidates: of all, or of the best of each query as a run lists them."""
 
     queries: Places  # (n,) the queries, by position in the world
-    documents: Places  # (m,) the candidates, by position in the world
-    scores: NDArray[np.float32]  # (n, m) their scores; higher is better
+    # (1, L) the candidates of every query, or (n, L) those of each, best first, -1 behind the end of a list
+    documents: NDArray[np.int32]
+    values: NDArray[np.float32]  # (n, L) their scores; higher is better; -inf behind the end of a list
     id_place: Places  # (u,) the place of each document of the world in the order of ids, which breaks ties
-
-    @cached_property
-    def _row_of(self) -> Places:
-        return _inverse(self.queries, int(self.queries.max(initial=-1)) + 1)
-
-    @cached_property
-    def _column_of(self) -> Places:
-        return _inverse(self.documents, len(self.id_place))
-
-    def standings(self, part: Part, ties: str) -> Standings:
-        """Where the right candidates of a part stand."""
-        held = part.candidates[self.documents]
-        if held.mean() < MOST_HELD:  # few candidates: their columns alone are faster than weights of 0
-            return self._only(part.queries, held).standings(part, ties)
-        row, document = part.pairs
-        counts = part.candidates.astype(np.int64) if part.copies is None else part.candidates * part.copies
-        weight = counts[self.documents].astype(np.float32)
-        rows, columns = self._row_of[part.queries][row], self._column_of[document]
-        if part.query_fold is None or part.document_fold is None:
-            of_query, of_document = np.zeros(0, np.int32), np.zeros(0, np.int32)
-        else:
-            of_query = part.query_fold[row].astype(np.int32)
-            of_document = part.document_fold[self.documents].astype(np.int32)
-        place = self.documents if ties in ("source order", "reverse order") else self.id_place[self.documents]
-        place = (-place if ties in ("reverse order", "trec") else place).astype(np.int32)
-        better, equal, earlier = _count(self.scores, rows, columns, weight, of_query, of_document, place)
-        is_ranked = part.candidates[document]
-        if len(of_query):
-            is_ranked = is_ranked & (part.document_fold[document] == of_query)  # type: ignore[index]
-        p = len(row)
-        return Standings(better + earlier + 1, better, equal, is_ranked, np.zeros(p, bool), np.full(p, np.inf))
-
-    def _only(self, queries: Places, held: NDArray[np.bool_]) -> ScoreMatrix:
-        """The scores of these queries and of the candidates that are held."""
-        rows = self._row_of[queries]
-        return ScoreMatrix(queries, self.documents[held], self.scores[np.ix_(rows, held)], self.id_place)
-
-
-def _inverse(items: Places, size: int) -> Places:
-    positions = np.full(size + 1, -1)
-    positions[items] = np.arange(len(items))
-    return positions
-
-
-@njit("reassoc")
-def _count(
-    scores: Any, rows: Any, columns: Any, weight: Any, of_query: Any, of_document: Any, place: Any
-) -> tuple[Any, Any, Any]:
-    """Count, for each right candidate, the others: with a better score, with the same one, and those before it
-    there."""
-    # Sums of whole numbers below 2^24 are exact in float32, in any order.
-    better, equal, earlier = np.zeros(len(rows)), np.zeros(len(rows)), np.zeros(len(rows))
-    zero, has_folds = np.float32(0), len(of_document) > 0
-    for p in range(len(rows)):
-        if rows[p] < 0 or columns[p] < 0:
-            continue
-        values = scores[rows[p]]
-        own = values[columns[p]]
-        above, same = zero, zero
-        if has_folds:
-            fold = of_query[p]
-            for j in range(len(values)):
-                inside = weight[j] if of_document[j] == fold else zero
-                above += inside if values[j] > own else zero
-                same += inside if values[j] == own else zero
-        else:
-            for j in range(len(values)):
-                above += weight[j] if values[j] > own else zero
-                same += weight[j] if values[j] == own else zero
-        better[p], equal[p] = above, same
-        if same > weight[columns[p]]:
-            before = zero
-            for j in range(len(values)):
-                is_inside = not has_folds or of_document[j] == of_query[p]
-                if is_inside and values[j] == own and place[j] < place[columns[p]]:
-                    before += weight[j]
-            earlier[p] = before
-    return better, equal, earlier
-
-
-# Ranked lists as arrays: the best candidates of each query of a run.
-
-
-Orders = NDArray[np.int32]
-EARLY = (*REORDERED, "optimistic", "average", "average of all", "average down", "any order", "any alike")
-"""Ties under which one of several equal scores may stand before its place in the list."""
-_TOGETHER = ("average of all", "average down", "any alike")
-"""Ties under which right candidates with one score have one rank."""
-_LARGEST = 50_000_000
-"""How many places are remembered at most."""
-
-
-@dataclass(frozen=True, eq=False)
-class RankedLists:
-    """The best candidates of each query."""
-
-    queries: Places  # (n,) the queries, by position in the world
-    order: Orders  # (n, L) the candidates, best first, by position in the world; -1 behind the end of a list
-    scores: NDArray[np.float32]  # (n, L) their scores; -inf behind the end
-    # Whether nothing stands behind the end of any list: it holds every candidate that its query was compared with, or
-    # the search gave no more.
-    is_whole: bool
-    id_place: Places  # (u,) the place of each candidate in the order of ids, which breaks ties
-    remembers: bool = True  # whether to remember the place of every candidate, for many look-ups
+    is_list: bool = False  # whether equal scores have an order of their own, the list's
+    # Whether nothing stands behind the end of a list: it holds every candidate that its query was compared with, or the
+    # search gave no more.
+    is_whole: bool = True
 
     @cached_property
     def row_of(self) -> Places:
-        """The row of each query; -1 for a query without a list."""
+        """The row of each query of the world; -1 for a query without one, and at the end."""
         rows = np.full(int(self.queries.max(initial=-1)) + 2, -1)
         rows[self.queries] = np.arange(len(self.queries))
         return rows
+
+    @cached_property
+    def column_of(self) -> Places:
+        """The column of each document of the world, where the candidates are the same of every query."""
+        columns = np.full(len(self.id_place) + 1, -1)
+        columns[self.documents[0]] = np.arange(self.documents.shape[1])
+        return columns
+
+    @cached_property
+    def has_ties(self) -> bool:
+        """Whether two candidates that a list names one after the other have one score."""
+        same = (self.values[:, 1:] == self.values[:, :-1]) & (self.documents[:, 1:] >= 0)
+        return bool(self.is_list and same.any())
 
     def rows(self, queries: Places) -> Places:
         """The rows of these queries, -1 without one."""
         rows: Places = self.row_of[np.minimum(queries, len(self.row_of) - 1)]
         return rows
 
-    @cached_property
-    def has_ties(self) -> bool:
-        """Whether two candidates of a query have one score."""
-        same = (self.scores[:, 1:] == self.scores[:, :-1]) & (self.order[:, 1:] >= 0)
-        return bool(same.any())
+    def of(self, part: Part) -> Scores:
+        """The scores of a part alone, where it has few of the candidates: faster than weights of 0."""
+        held = part.candidates[self.documents[0]]
+        if self.is_list or held.mean() >= MOST_HELD:
+            return self
+        values = self.values[np.ix_(self.rows(part.queries), held)]
+        return Scores(part.queries, self.documents[:, held], values, self.id_place)
 
-    @cached_property
-    def stretches(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """(n, L) the first and the last place of the stretch of equal scores around each place."""
-        n, length = self.scores.shape
-        places = np.broadcast_to(np.arange(length, dtype=np.int32), (n, length))
-        starts = np.ones((n, length), bool)
-        starts[:, 1:] = self.scores[:, 1:] != self.scores[:, :-1]
-        first = np.maximum.accumulate(np.where(starts, places, 0), axis=1)
-        ends = np.ones((n, length), bool)
-        ends[:, :-1] = starts[:, 1:]
-        last = np.minimum.accumulate(np.where(ends, places, length)[:, ::-1], axis=1)[:, ::-1]
-        return first.astype(np.int32), last.astype(np.int32)
 
-    @cached_property
-    def _inverse(self) -> Orders | None:
-        """(n, u + 1) the place of each candidate in each list, -1 where it is not; None where that is too large."""
-        n, size = len(self.queries), len(self.id_place) + 1
-        if n * size > _LARGEST or not self.remembers:
-            return None
-        inverse = np.full((n, size), -1, np.int32)
-        places = np.broadcast_to(np.arange(self.order.shape[1], dtype=np.int32), self.order.shape)
-        np.put_along_axis(inverse, self.order.astype(np.int64) % size, places, axis=1)
-        inverse[:, -1] = -1
-        return inverse
-
-    def places(self, rows: Places, documents: Places) -> Places:
-        """The place of a candidate in the list of a row, from 0; -1 where the list does not have it."""
-        if self._inverse is not None:
-            known: Places = self._inverse[rows, documents].astype(np.int64)
-            return np.where(rows >= 0, known, -1)
-        result = np.full(len(rows), -1)
-        for start in range(0, len(rows), 4096):
-            part = slice(start, start + 4096)
-            matches = self.order[rows[part]] == documents[part, None]
-            at = matches.argmax(axis=1)
-            result[part] = np.where(matches[np.arange(len(at)), at] & (rows[part] >= 0), at, -1)
-        return result
-
-    def reordered(self, rule: str) -> RankedLists:
-        """The lists with equal scores in another order."""
-        if rule not in self._reordered:
-            if rule in ("id", "trec"):
-                key = np.append(self.id_place, len(self.id_place))[self.order]
-            else:
-                key = self.order.astype(np.int64)
-            key = -key if rule in ("trec", "reverse order") else key
-            first, _ = self.stretches
-            order = np.lexsort((key, first), axis=1)
-            self._reordered[rule] = replace(self, order=np.take_along_axis(self.order, order, axis=1), remembers=False)
-        return self._reordered[rule]
-
-    @cached_property
-    def _reordered(self) -> dict[str, RankedLists]:
-        return {}
-
-    def standings(self, part: Part, ties: str) -> Standings:
-        """Where the right candidates of a part stand."""
-        lists = self.reordered(ties) if ties in REORDERED and self.has_ties else self
-        row, document = part.pairs
-        rows = self.rows(part.queries)
-        counted = lists._counted(part, rows)
-        place = lists.places(rows[row], document)
-        at = np.maximum(place, 0)
-        through = counted[row, at].astype(np.float64)
-        itself = through - np.where(at > 0, counted[row, at - 1], 0)
-        rank = through - itself + 1
-        better, equal, is_open = rank - 1, np.ones(len(row)), np.zeros(len(row), bool)
-        if self.has_ties:
-            first, last = (ends[rows[row], at] for ends in self.stretches)
-            better = np.where(first > 0, counted[row, first - 1], 0).astype(np.float64)
-            equal = counted[row, last] - better
-            is_open = (last == self.order.shape[1] - 1) & (not self.is_whole)
-        is_ranked = (place >= 0) & (itself > 0)
-        behind = np.full(len(row), np.inf)
-        if not self.is_whole:
-            absent = np.flatnonzero(~is_ranked)
-            behind[absent] = self._behind(part, counted, rows, row[absent], document[absent], ties)
-        return Standings(rank, better, equal, is_ranked, is_open, behind)
-
-    def _counted(self, part: Part, rows: Places) -> NDArray[np.int32]:
-        """(n, L) how many candidates of the part are at or above each place."""
-        order = self.order[rows]
-        counts = part.candidates if part.copies is None else np.where(part.candidates, part.copies, 0)
-        inside = counts[order]
-        if part.query_fold is not None and part.document_fold is not None:
-            inside = inside * (part.document_fold[order] == part.query_fold[:, None])
-        inside[rows < 0] = 0
-        return np.cumsum(inside, axis=1, dtype=np.int32)
-
-    def _behind(
-        self, part: Part, counted: NDArray[np.int32], rows: Places, row: Places, document: Places, ties: str
-    ) -> NDArray[np.float64]:
-        """The lowest rank that is possible for right candidates behind the end of their list."""
-        after = counted[row, -1].astype(np.float64)
-        if ties in EARLY and self.has_ties and len(row):  # it may have the score of the last ones
-            begin = self.stretches[0][rows[row], -1]
-            after = np.where(begin > 0, counted[row, begin - 1], 0).astype(np.float64)
-        same = np.concatenate([[False], np.diff(row) == 0])[: len(row)]
-        starts = np.flatnonzero(~same)
-        earlier = np.zeros(len(row)) if ties in _TOGETHER else np.arange(len(row)) - starts[np.cumsum(~same) - 1]
-        outside = ~part.candidates[document] | (rows[row] < 0)
-        return np.where(outside, np.inf, after + earlier + 1)
+MOST_HELD = 0.5
+"""Of the candidates of a matrix, up to which share they are taken out of it for a part."""
 
 
 def id_places(world: World, side: str) -> Places:
@@ -339,30 +168,163 @@ def id_places(world: World, side: str) -> Places:
     return result
 
 
-def lists_of_run(run: Run, world: World, size: int) -> RankedLists:
-    """The lists of a run."""
+def scores_of_run(run: Run, world: World, size: int) -> Scores:
+    """The lists of a run over a gallery of this size."""
     queries, documents = SIDES[run.task]
     lengths = np.diff(run.offsets)
-    longest = int(lengths.max(initial=1))
-    inside = np.arange(longest) < lengths[:, None]
+    inside = np.arange(int(lengths.max(initial=1))) < lengths[:, None]
     order = np.full(inside.shape, -1, np.int32)
     order[inside] = world.places(documents, run.documents)[run.indices]
-    scores: NDArray[Any] = np.full(inside.shape, -np.inf, np.float32)
-    scores[inside] = run.scores
+    values: NDArray[Any] = np.full(inside.shape, -np.inf, np.float32)
+    values[inside] = run.scores
     folds = run.provenance.get("folds")
     sizes: Any = size
     if isinstance(folds, list):
         sizes = np.repeat([fold["candidates"] for fold in folds], [fold["queries"] for fold in folds])
     whole = bool(((lengths >= sizes) | (lengths < run.depth)).all())
-    return RankedLists(world.places(queries, run.queries), order, scores, whole, id_places(world, documents))
+    return Scores(world.places(queries, run.queries), order, values, id_places(world, documents), True, whole)
 
 
-# The ranks of right candidates under a reading, as far as the lists reach: a lowest and a highest rank each.
+# Where right candidates stand among the others: counts from which every rule for equal scores gives a rank.
+
+
+@dataclass(frozen=True, eq=False)
+class Standings:
+    """The place of right candidates that are ranked."""
+
+    row: Places  # (p,) the query of each
+    better: Numbers  # (p,) how many candidates have a better score
+    equal: Numbers  # (p,) how many candidates have the same score, with itself
+    earlier: Numbers  # (p,) how many of those are before it in the order of the rule
+
+    @cached_property
+    def _among_right(self) -> tuple[Numbers, Numbers]:
+        # Right candidates of one query have one score where equally many others are better.
+        order = np.lexsort((self.earlier, self.better, self.row))
+        row, better = self.row[order], self.better[order]
+        nth, right = np.empty(len(order)), np.empty(len(order))
+        nth[order], right[order] = place_among(
+            np.cumsum((np.diff(row, prepend=-1) != 0) | (np.diff(better, prepend=-1) != 0))
+        )
+        return nth, right
+
+    @property
+    def best(self) -> Numbers:
+        """The rank in front of all wrong candidates with the same score, behind the right ones before it."""
+        return self.better + self._among_right[0] + 1
+
+    @property
+    def wrong(self) -> Numbers:
+        """How many wrong candidates have the same score."""
+        return self.equal - self._among_right[1]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How equal scores are counted."""
+
+    rank: Callable[[Standings], Numbers] = lambda at: at.better + at.earlier + 1
+    early: bool = False  # whether one of equal scores may get a rank before its place in a list
+    closed: bool = False  # whether more equal scores behind the end of a list would change nothing
+    together: bool = False  # whether right candidates with one score have one rank
+    highest: Callable[[Standings], Numbers] | None = None  # where it may be any from `rank` to this
+    # (documents, their places by id) → the order of equal scores; None: that of the list, or by id
+    order: Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]] | None = None
+
+
+def ranks_of_pairs(scores: Scores, part: Part, rule: Rule) -> tuple[Numbers, Numbers, bool]:
+    """(lowest, highest, has_ties): the ranks of the right pairs of a part, and whether one shares its score."""
+    scores = scores.of(part)
+    documents, values = scores.documents, scores.values
+    row, document = part.pairs
+    rows = scores.rows(part.queries)[row]
+    columns = _find(documents, rows, document) if scores.is_list else scores.column_of[document]
+    counts = part.candidates if part.copies is None else part.candidates * part.copies
+    weight = counts[documents].astype(np.float32)
+    ranked = (rows >= 0) & (columns >= 0) & (counts[document] > 0)
+    of_query, of_document = np.zeros(0, np.int32), np.zeros((0, 0), np.int32)
+    if part.query_fold is not None and part.document_fold is not None:
+        of_query, of_document = part.query_fold[row].astype(np.int32), part.document_fold[documents].astype(np.int32)
+        ranked &= part.document_fold[document] == of_query
+    if rule.order is not None:
+        place = rule.order(documents, np.append(scores.id_place, 0)[documents]).astype(np.int32)
+    elif scores.is_list:
+        place = np.arange(values.shape[1], dtype=np.int32)[None]
+    else:
+        place = scores.id_place[documents].astype(np.int32)
+    # What a list lacks is behind its end: behind all, or beside the last ones.
+    last = values[rows, -1] if len(values) else np.zeros(0, np.float32)
+    behind = last if rule.early and scores.has_ties else np.full(len(row), -np.inf, np.float32)
+    own = np.where(ranked, values[rows, columns], behind)
+    better, equal, earlier = _count(
+        values, rows, np.where(ranked, columns, -1), own, weight, of_query, of_document, place
+    )
+    lowest, highest = np.full(len(row), np.inf), np.full(len(row), np.inf)
+    at = Standings(row[ranked], better[ranked], equal[ranked], earlier[ranked])
+    low = rule.rank(at)
+    high = low if rule.highest is None else rule.highest(at)
+    if not scores.is_whole:
+        is_open = (own == last)[ranked] & scores.has_ties
+        high = high if rule.closed else np.where(is_open, np.inf, high)
+        if rule.order is not None:  # the list does not say how many of the same score come before it
+            low = np.where(is_open, at.best, low)
+        lost = np.flatnonzero(~ranked & part.candidates[document] & (rows >= 0))
+        lowest[lost] = better[lost] + 1 + (0 if rule.together else place_among(row[lost])[0])
+    lowest[ranked], highest[ranked] = low, high
+    return lowest, highest, bool((at.equal > 1).any())
+
+
+@njit()
+def _find(documents: Any, rows: Any, wanted: Any) -> Any:
+    """The column of a document in a row; -1 where there is none."""
+    columns = np.full(len(rows), -1)
+    for p in range(len(rows)):
+        if rows[p] >= 0:
+            for j in range(documents.shape[1]):
+                if documents[rows[p], j] == wanted[p]:
+                    columns[p] = j
+                    break
+    return columns
+
+
+@njit("reassoc")
+def _count(
+    scores: Any, rows: Any, columns: Any, own: Any, weight: Any, of_query: Any, of_document: Any, place: Any
+) -> tuple[Any, Any, Any]:
+    """Count for each pair the candidates with a better score, with the same one, and those before it there."""
+    # Sums of whole numbers below 2^24 are exact in float32, in any order.
+    better, equal, earlier = np.zeros(len(rows)), np.zeros(len(rows)), np.zeros(len(rows))
+    zero, has_folds = np.float32(0), len(of_query) > 0
+    for p in range(len(rows)):
+        if rows[p] < 0:
+            continue
+        values = scores[rows[p]]
+        weights = weight[rows[p] if len(weight) > 1 else 0]
+        score, above, same = own[p], zero, zero
+        if has_folds:
+            fold, folds = of_query[p], of_document[rows[p] if len(of_document) > 1 else 0]
+            for j in range(len(values)):
+                inside = weights[j] if folds[j] == fold else zero
+                above += inside if values[j] > score else zero
+                same += inside if values[j] == score else zero
+        else:
+            for j in range(len(values)):
+                above += weights[j] if values[j] > score else zero
+                same += weights[j] if values[j] == score else zero
+        better[p], equal[p] = above, same
+        if columns[p] >= 0 and same > weights[columns[p]]:
+            places, before = place[rows[p] if len(place) > 1 else 0], zero
+            for j in range(len(values)):
+                is_inside = not has_folds or of_document[rows[p] if len(of_document) > 1 else 0][j] == of_query[p]
+                if is_inside and values[j] == score and places[j] < places[columns[p]]:
+                    before += weights[j]
+            earlier[p] = before
+    return better, equal, earlier
 
 
 @dataclass(frozen=True, eq=False)
 class KnownRanks:
-    """The ranks of the right candidates of each query."""
+    """The ranks of the right candidates of each query, as far as they are known."""
 
     # (p,) the lowest possible rank of each right candidate, ascending within a query; inf where it cannot be found.
     lowest: Numbers
@@ -372,35 +334,101 @@ class KnownRanks:
     sizes: tuple[int, ...]  # the number of candidates of each fold
     has_ties: bool  # whether another candidate has the score of a right one
 
-    @property
-    def positives(self) -> Places:
-        """(n,) the number of right candidates of each query."""
-        return np.diff(self.offsets)
+    @cached_property
+    def is_exact(self) -> bool:
+        """Whether every rank is known."""
+        return bool((self.highest == self.lowest).all())
+
+    def mean(self, recall: Recall, k: int) -> tuple[float, float]:
+        """(lowest, highest): the mean of a recall in percent."""
+        if k < 1:
+            return 0.0, 0.0
+        with np.errstate(divide="ignore", invalid="ignore"):
+            high = 100 * float(self.weights @ recall(Ranked(self.lowest, self.offsets), k))
+            if self.is_exact:
+                return high, high
+            return 100 * float(self.weights @ recall(Ranked(self.highest, self.offsets), k)), high
 
 
-def known_ranks(scored: RankedLists | ScoreMatrix, part: Part, reading: Reading, ties: str) -> KnownRanks:
-    """Rank the right candidates of a part."""
+def known_ranks(scores: Scores, part: Part, rule: Rule, depth: int | None = None) -> KnownRanks:
+    """Rank the right candidates of a part; behind a depth nothing is found."""
+    lowest, highest, has_ties = ranks_of_pairs(scores, part, rule)
     row, _ = part.pairs
-    ties = "any alike" if reading["positives"] == "any alike" else ties
-    standings = scored.standings(part, ties)
-    lowest, highest = standings.interval(ties, row)
     if part.copies_before is not None:
         lowest, highest = lowest + part.copies_before[row], highest + part.copies_before[row]
-    depth = reading.value("depth")
-    if isinstance(depth, int):
+    if depth is not None:
         lowest[lowest > depth], highest[highest > depth] = np.inf, np.inf
     row = row if part.groups is None else part.groups[row]
-    is_known = bool((lowest == highest).all())
+    is_exact = bool((lowest == highest).all())
     lowest = lowest[np.lexsort((lowest, row))]
-    highest = lowest if is_known else highest[np.lexsort((highest, row))]
+    highest = lowest if is_exact else highest[np.lexsort((highest, row))]
     offsets = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(part.weights)))]).astype(np.int64)
-    return KnownRanks(lowest, highest, offsets, part.weights, part.sizes, standings.has_ties)
+    return KnownRanks(lowest, highest, offsets, part.weights, part.sizes, has_ties)
+
+
+# The meanings of R@k: (ranks, k) → the value of each query.
+
+
+@dataclass(frozen=True, eq=False)
+class Ranked:
+    """The ranks of the right candidates, query by query."""
+
+    ranks: Numbers  # (p,) ascending within a query; inf for one that is not found
+    offsets: Places  # (n + 1,) query i has the slice `offsets[i]:offsets[i + 1]`
+
+    @property
+    def positives(self) -> Numbers:
+        """(n,) the number of right candidates."""
+        return np.diff(self.offsets).astype(np.float64)
+
+    @property
+    def nth(self) -> Numbers:
+        """(p,) which right candidate of its query each is, from 0."""
+        nth: Numbers = np.arange(len(self.ranks)) - np.repeat(self.offsets[:-1], np.diff(self.offsets)).astype(float)
+        return nth
+
+    def total(self, values: Numbers | NDArray[np.bool_]) -> Numbers:
+        """(n,) the sum of a value of each right candidate over its query."""
+        sums = np.concatenate([[0.0], np.cumsum(values, dtype=np.float64)])
+        total: Numbers = sums[self.offsets[1:]] - sums[self.offsets[:-1]]
+        return total
+
+    def hits(self, k: int) -> Numbers:
+        """(n,) the number of right candidates in the first k."""
+        return self.total(self.ranks <= k)
+
+    @property
+    def best(self) -> Numbers:
+        """(n,) the best rank; inf for a query that finds nothing."""
+        best: Numbers = np.where(np.diff(self.offsets) > 0, np.append(self.ranks, np.inf)[self.offsets[:-1]], np.inf)
+        return best
+
+
+Recall = Callable[[Ranked, int], Numbers]
+
+
+def share(numerator: Numbers, denominator: Numbers) -> Numbers:
+    """A share of each query; 0 where there is nothing to share."""
+    return np.divide(numerator, denominator, out=np.zeros(len(numerator)), where=denominator > 0)
+
+
+def ndcg(ranked: Ranked, k: int) -> Numbers:
+    """nDCG@k of right and wrong candidates."""
+    inside = ranked.ranks <= k
+    gains = np.where(inside, 1 / np.log2(np.where(inside, ranked.ranks, 1) + 1), 0)
+    ideal = np.concatenate([[0.0], np.cumsum(1 / np.log2(np.arange(1, k + 1) + 1))])
+    return share(ranked.total(gains), ideal[np.minimum(ranked.positives, k).astype(int)])
+
+
+def average_precision(ranked: Ranked, k: int) -> Numbers:
+    """The average precision within k."""
+    inside = ranked.ranks <= k
+    precision = np.where(inside, (ranked.nth + 1) / np.where(inside, ranked.ranks, 1), 0)
+    return share(ranked.total(precision), ranked.positives)
 
 
 # How easily digits fit by accident, and what chance reaches.
 
-MOST_ACCIDENTS = 0.05
-"""Up to this expected number of accidental fits, a reading is named."""
 _TAIL = 1e-4
 _SPREAD = 0.03
 """Relative spread of a value that is no recall, between readings near one another."""
@@ -435,22 +463,12 @@ def is_near(ours: float, published: float, queries: int, unit: float, scale: flo
 
 def interval_of_chance(ranks: KnownRanks, k: int, samples: int) -> tuple[float, float]:
     """Between which values, in percent, hit@k of random rankings lies, but for one case in 5,000."""
-    gallery = max(ranks.sizes)
-    expected = float(ranks.weights @ (1 - (1 - min(k / gallery, 1.0)) ** ranks.positives))
-    least = min(k / gallery, 1.0)
-    return 100 * _quantile(_TAIL, samples, least) / samples, 100 * _quantile(1 - _TAIL, samples, expected) / samples
+    from scipy.special import bdtr
 
-
-def _quantile(level: float, samples: int, share: float) -> int:
-    """The least count whose binomial distribution function reaches a level."""
-    if share >= 1:
-        return samples
-    mass = math.exp(samples * math.log1p(-share))
-    if mass == 0:  # far from 0: the normal distribution will do
-        spread = math.sqrt(samples * share * (1 - share))
-        return round(samples * share + (4 if level > 0.5 else -4) * spread)
-    count, total = 0, mass
-    while total < level and count < samples:
-        mass *= (samples - count) / (count + 1) * share / (1 - share)
-        count, total = count + 1, total + mass
-    return count
+    least = min(k / max(ranks.sizes), 1.0)
+    expected = float(ranks.weights @ (1 - (1 - least) ** np.diff(ranks.offsets)))
+    counts = np.arange(samples + 1.0)
+    low, high = (
+        np.searchsorted(bdtr(counts, samples, share), level) for share, level in ((least, _TAIL), (expected, 1 - _TAIL))
+    )
+    return 100 * float(low) / samples, 100 * float(high) / samples
