@@ -348,6 +348,10 @@ class LearntFeatures:
             )
         return cls(tuple(features), tuple(feature.learn(examples, used) for feature in features))
 
+    def only(self, features: Sequence[SessionFeature]) -> LearntFeatures:
+        """Some of the features, with what they learnt."""
+        return LearntFeatures(tuple(features), tuple(self.states[self.features.index(each)] for each in features))
+
     def matrix(self, examples: SessionExamples, step: int) -> Floats:
         """(n, features) at a step, NaN where there is no value; from nothing that is known after the step."""
         columns = [

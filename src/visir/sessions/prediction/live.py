@@ -38,7 +38,7 @@ from visir.sessions.examples import (
     VISITOR_DAYS,
     Setting,
 )
-from visir.sessions.prediction.live_classifier import SequenceClassifier
+from visir.sessions.prediction.models import SequenceClassifier
 from visir.sessions.prediction.purchase_model import PurchaseModel, load_model
 from visir.sessions.prediction.stream_events import (
     TEXTS,

@@ -39,7 +39,7 @@ from visir.sessions.examples import (
     SettingFrom,
     draw,
 )
-from visir.sessions.features import FEATURE_SETS, FEATURES, FeatureState, LearntFeatures, SessionFeature, features_of
+from visir.sessions.features import FEATURE_SETS, FEATURES, LearntFeatures, features_of
 from visir.sessions.prediction.models import (
     MEASURES,
     MODELS,
@@ -57,26 +57,9 @@ from visir.storage import FolderKind, Manifest, put, read_written_json
 from visir.studies.experiment import CellFolder
 from visir.threads import usable_cores
 
-# What the random forest uses (Figure 6.6): impurity and permutation importance of each feature.
-
-
-def impurity(fitted: FittedClassifier, features: Sequence[SessionFeature]) -> dict[str, float]:
-    """Share of the decrease in impurity, summing to 1 (the thesis's reading, scikit-learn's default)."""
-    # It is measured on training rows and favours features of many values (dwell times over device types).
-    return {
-        feature.name: float(value)
-        for feature, value in zip(features, fitted.estimator.feature_importances_, strict=True)
-    }
-
 
 def permutation(
-    fitted: FittedClassifier,
-    features: Sequence[SessionFeature],
-    states: Sequence[FeatureState],
-    matrix: Floats,
-    purchase: Bools,
-    *,
-    seed: int,
+    fitted: FittedClassifier, learnt: LearntFeatures, matrix: Floats, purchase: Bools, *, seed: int
 ) -> dict[str, float]:
     """By how much ROC-AUC of the predicted sessions falls when a feature is exchanged between them at random."""
     # Of two features that say the same (device type and its conversion rate) each can replace the other, so both look
@@ -85,13 +68,13 @@ def permutation(
     # purchase: (n,) whether each holds an order.
     from sklearn.metrics import roc_auc_score
 
-    rng = np.random.default_rng(seed)
-    mixed = np.repeat(matrix[None], len(features) + 1, axis=0)  # the last one is left as it is
-    for column in range(len(features)):
+    rng, count = np.random.default_rng(seed), len(learnt.features)
+    mixed = np.repeat(matrix[None], count + 1, axis=0)  # the last one is left as it is
+    for column in range(count):
         mixed[column, :, column] = rng.permutation(matrix[:, column])
-    chances = fitted.balanced(features, states, mixed.reshape(-1, len(features))).reshape(len(features) + 1, -1)
-    areas = [float(roc_auc_score(purchase, column_chances)) for column_chances in chances]
-    return {feature.name: areas[-1] - area for feature, area in zip(features, areas[:-1], strict=True)}
+    chances = fitted.balanced(learnt, mixed.reshape(-1, count)).reshape(count + 1, -1)
+    *areas, whole = (float(roc_auc_score(purchase, column_chances)) for column_chances in chances)
+    return {feature.name: whole - area for feature, area in zip(learnt.features, areas, strict=True)}
 
 
 STUDY = FolderKind("intent-study", "a prediction study")
@@ -306,24 +289,24 @@ def measured_cell(
     scores: dict[str, dict[str, dict[str, float | None]]] = {model: {} for model in plan.models}
     importance: dict[str, dict[str, float]] = {}
     for feature_set in FEATURE_SETS:
-        features = features_of(cell.setting, feature_set)
-        positions = [learnt.features.index(feature) for feature in features]
-        states = [learnt.states[position] for position in positions]
+        own = learnt.only(features_of(cell.setting, feature_set))
+        places = [learnt.features.index(feature) for feature in own.features]
         for model in plan.models:
-            fitted = fit(model, features, states, train[:, positions], bought, seed=plan.seed + cell.fold)
-            balanced = fitted.balanced(features, states, test[:, positions])
-            values = measure_predictions(balanced, fitted.share, buys)
+            fitted = fit(model, own, train[:, places], bought, seed=plan.seed + cell.fold)
+            values = measure_predictions(fitted.balanced(own, test[:, places]), fitted.share, buys)
             scores[model][feature_set] = {name: None if np.isnan(value) else value for name, value in values.items()}
             if (
-                model == "rf"
-                and feature_set == "extended"
+                (model, feature_set) == ("rf", "extended")
                 and fitted.estimator is not None
                 and 0 < buys.sum() < len(buys)
             ):
-                importance["impurity"] = impurity(fitted, features)
-                importance["permutation"] = permutation(
-                    fitted, features, states, test[:, positions], buys, seed=plan.seed + cell.fold
-                )
+                # Impurity is the thesis's reading, scikit-learn's default: shares of the decrease. It is measured on
+                # training rows and favours features of many values (dwell times over device types).
+                shares = fitted.estimator.feature_importances_.tolist()
+                importance = {
+                    "impurity": {each.name: share for each, share in zip(own.features, shares, strict=True)},
+                    "permutation": permutation(fitted, own, test[:, places], buys, seed=plan.seed + cell.fold),
+                }
     seconds = time.process_time() - began
     return replace(cell, train=len(train), test=len(test), scores=scores, importance=importance, seconds=seconds)
 
