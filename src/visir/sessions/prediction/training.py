@@ -1,7 +1,7 @@
 """Training a purchase model: the sessions before a moment teach it, those after it say how good it is.
 
-Two protocols. "live" is for a shop's scores: all sessions, short or long (`live_model`), with a report on later
-sessions. "thesis" is the study's: sessions of at least twelve pages (`thesis_training`).
+Two protocols. "live" is for a shop's scores: all sessions, short or long, with a report on later sessions. "thesis" is
+the study's: sessions of at least twelve pages, a model for each setting.
 """
 
 from __future__ import annotations
