@@ -159,11 +159,9 @@ class PredictExperiment(SessionLogExperiment):
                             found.setdefault(label, {}).setdefault(cell.fold, []).append(100 * value)
             values = {label: float(np.mean(list(chain(*own.values())))) for label, own in found.items()}
             folds = sorted({cell.fold for cell in cells})  # which share most of what they are trained on
-            by_fold = [
-                {name: float(np.mean(own[fold])) for name, own in found.items() if fold in own} for fold in folds
-            ]
+            means = [{name: float(np.mean(own[fold])) for name, own in found.items() if fold in own} for fold in folds]
             ratio = float(np.mean([cell.test / cell.train for cell in cells]))
-            draws = draws_around(values, by_fold, 1 / len(folds) + ratio, study.name)
+            draws = draws_around(values, means, 1 / len(folds) + ratio, study.name)
         pages = "before an order" if self.counted_pages == "before order" else "in all"
         bought = f"{drawn['sessions']:,}, {drawn['purchases']:,} with a purchase"
         begins = {"start": "the first request", "session": "the whole session, logins later on included"}

@@ -209,7 +209,8 @@ def fit(model: str, learnt: LearntFeatures, matrix: Floats, purchase: Bools, *, 
 
 def _estimator(model: str, seed: int, rows: int, columns: int) -> Any:
     """The estimator of scikit-learn, for a matrix of so many rows and columns."""
-    seeded, weighted = {"random_state": seed}, {"class_weight": "balanced"}
+    seeded: dict[str, Any] = {"random_state": seed}
+    weighted: dict[str, Any] = {"class_weight": "balanced"}
     if model == "svm":
         from sklearn.kernel_approximation import Nystroem
         from sklearn.pipeline import make_pipeline
@@ -473,7 +474,10 @@ class LiveModel(LiveClassifier):
             parts.append(regression.log_odds(self.learnt, matrix))
         if self.trees is not None:
             parts.append(self.trees.log_odds(for_trees(matrix)))
-        return _sigmoid(sum(parts) / len(parts)) if parts else np.full(len(examples), self.rates[step])
+        if not parts:
+            return np.full(len(examples), self.rates[step])
+        log_odds: Any = sum(parts)
+        return _sigmoid(log_odds / len(parts))
 
 
 # A recurrent model of live sessions: a GRU reads a session page by page (Cho et al. 2014, section 2.3).

@@ -150,8 +150,8 @@ class SettingModel:
         steps = []
         for step, fitted in enumerate(self.steps):
             scaling = None if fitted.scaling is None else fitted.scaling.to_json()
-            values = {"share": fitted.share, "base_rate": fitted.base_rate}
-            steps.append(values | {"scaling": scaling, "numbers": fitted.numbers})
+            rates = {"share": fitted.share, "base_rate": fitted.base_rate}
+            steps.append({**rates, "scaling": scaling, "numbers": fitted.numbers})
             if fitted.estimator is not None:
                 change.write(_name(setting, step), skops.io.dumps(fitted.estimator))
         return {"learnt": self.learnt.to_json(), "steps": steps}
