@@ -386,6 +386,7 @@ class LiveScorer:
     def to_state(self) -> dict[str, Any]:
         """What is remembered, as plain values."""
         hidden = {session.visitor: session.hidden for session in self._open.values() if session.hidden is not None}
+        quiet = {id(session.quiet) for session in self._open.values()}  # they may go on, and are no past yet
         return ({"hidden": hidden} if hidden else {}) | {
             "open": [
                 [list(session.moment) if name == "moment" else getattr(session, name) for name in _SAVED]
@@ -395,7 +396,7 @@ class LiveScorer:
             "past": {
                 customer: [[getattr(ended, name) for name in EndedSession.__slots__] for ended in closed]
                 for customer, past in self._past.items()
-                if (closed := past.closed())
+                if (closed := [ended for ended in past.over if id(ended) not in quiet])
             },
             "rejected": dict(self.rejected),
             "crowded_out": dict(self.crowded_out),

@@ -289,14 +289,13 @@ class CustomerSessions:
     # ("guest") has thousands of open ones, so each waits in a heap until it can be that quiet: all costs grow with the
     # events alone. Where more than `MOST_EARLIER` would count, none does; a few more are remembered.
 
-    __slots__ = ("_cut", "_number", "_quiet", "_waiting", "open", "over")
+    __slots__ = ("_cut", "_number", "_waiting", "open", "over")
 
     def __init__(self, over: Sequence[EndedSession] = ()) -> None:
         self.over = list(over)  # in their order; open ones that are quiet, too
         self.open = 0
         self._waiting: list[tuple[int, int, OpenSession]] = []  # a heap: each was heard of then, or later
         self._number = 0  # so that sessions themselves are not compared
-        self._quiet: set[int] | None = None  # most customers have none
         self._cut = -1  # when the last one ended that there was no room for
 
     @property
@@ -316,7 +315,7 @@ class CustomerSessions:
         is_there = self.over[place : place + 1] == [session.quiet]
         if is_there:
             del self.over[place]
-        self._is_not_quiet(session)
+        session.quiet = None
         self._wait(session)
         return int(is_there)
 
@@ -325,8 +324,6 @@ class CustomerSessions:
         self.open = max(0, self.open - 1)  # the customer may have been forgotten meanwhile
         if session.quiet is None:
             self.insert(ended)
-        else:
-            self._is_not_quiet(session)
         session.is_over = True
         if len(self._waiting) > 2 * self.open + 16:
             self._waiting = [entry for entry in self._waiting if not entry[2].is_over and entry[2].quiet is None]
@@ -347,9 +344,6 @@ class CustomerSessions:
                 continue
             if session.ended < limit:
                 session.quiet = session.over()
-                if self._quiet is None:
-                    self._quiet = set()
-                self._quiet.add(id(session.quiet))
                 self.insert(session.quiet)
             else:
                 self._wait(session)
@@ -362,15 +356,6 @@ class CustomerSessions:
         count = bisect_left(self.over, before, key=_ended)
         del self.over[:count]
         return count
-
-    def closed(self) -> list[EndedSession]:
-        """Sessions that are over for good."""
-        return [ended for ended in self.over if not self._quiet or id(ended) not in self._quiet]
-
-    def _is_not_quiet(self, session: OpenSession) -> None:
-        if self._quiet is not None:
-            self._quiet.discard(id(session.quiet))
-        session.quiet = None
 
     def _wait(self, session: OpenSession) -> None:
         self._number += 1
