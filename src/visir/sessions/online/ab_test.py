@@ -405,7 +405,7 @@ def ab_test(
     """Read out an online test from its log of decisions.
 
     The unit is the visitor: the sum of the outcomes of all its sessions so far counts for the variant that it saw
-    first. Intervals and p-values are valid at any time (`sequential`); several variants share `error` (Bonferroni).
+    first. Intervals and p-values are valid at any time; several variants share `error` (Bonferroni).
 
     Args:
         log: A file of `DecisionLog`, or any JSON lines of that form.

@@ -72,7 +72,7 @@ class StudyPlan:
     samples: tuple[Sample, ...]  # one per setting
     models: tuple[str, ...] = MODELS  # names among `models.MODELS`
     folds: int = 10  # how many folds of the cross-validation
-    schemes: tuple[Scheme, ...] = SCHEMES  # how sessions are split, among `folds.SCHEMES`
+    schemes: tuple[Scheme, ...] = SCHEMES  # how sessions are split, among `models.SCHEMES`
     seed: int = 0  # of folds and models
 
     def __post_init__(self) -> None:
