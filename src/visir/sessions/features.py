@@ -22,7 +22,7 @@ FeatureState = dict[str, Any]
 FeatureValues = Callable[[SessionExamples, int, FeatureState], Floats]
 
 Kind = Literal["number", "skewed", "category", "cycle"]
-"""How a model that adds or measures distances should read it (`prediction.models.expanded`); trees take all as they are."""
+"""How a model that adds or measures distances should read it (`models.expanded`); trees take all as they are."""
 
 
 @dataclass(frozen=True)

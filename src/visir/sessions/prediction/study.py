@@ -434,11 +434,11 @@ def summarise(card: dict[str, Any], cells: Sequence[PredictionCell]) -> Summary:
         (row.scheme, row.setting, row.model, row.step): row.means for row in rows if row.feature_set != "baseline"
     }
     optimism = []
-    for (scheme, *key), flattered in extended.items():
-        honest = extended.get(("grouped", *key))
+    for (scheme, setting, model, step), flattered in extended.items():
+        honest = extended.get(("grouped", setting, model, step))
         if scheme == "ungrouped" and honest is not None:  # None as NaN: what is not defined has no difference
             gains = np.subtract(*(np.array([means[name] for name in COMPARED], float) for means in (flattered, honest)))
-            optimism.append(Optimism(*key, *gains.tolist()))
+            optimism.append(Optimism(setting, model, step, *gains.tolist()))
     importance: defaultdict[str, defaultdict[str, defaultdict[str, list[float]]]] = defaultdict(
         lambda: defaultdict(lambda: defaultdict(list))
     )
