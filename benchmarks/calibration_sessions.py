@@ -20,7 +20,7 @@ from visir.sessions.description.statistic import Moments, StatisticCell, dominat
 from visir.sessions.examples import Sample, draw
 from visir.sessions.features import LearntFeatures, features_of
 from visir.sessions.online.ab_test import Sums, difference_over_time
-from visir.sessions.prediction.live_report import RANKINGS, SAMPLES, buyers, log_losses, mean_over_visitors, ranking
+from visir.sessions.prediction.live_report import SAMPLES, DrawnVisitors, log_losses, rankings
 from visir.sessions.prediction.models import splits
 from visir.sessions.prediction.study import PredictionCell, StudyPlan, corrected_t, measured_cell, summarise
 from visir.sessions.table_labels import SessionExamples
@@ -218,9 +218,8 @@ def _folds() -> Iterator[Simulation]:
 def _live_truth(base: float) -> dict[str, float]:
     """What the measures are of all sessions that there could be."""
     chance, buys, _ = _scored(np.random.default_rng(0), 500_000, base)
-    one = np.ones((1, len(buys)))
-    rankings = {name: float(function(chance, buys, one)[0]) for name, function in RANKINGS.items()}
-    return {"log loss": float(log_losses(chance, buys).mean()), "reliability": 0.0, **rankings}
+    ranked = {name: float(value[0]) for name, value in rankings(chance, buys, np.ones((1, len(buys)))).items()}
+    return {"log loss": float(log_losses(chance, buys).mean()), "reliability": 0.0, **ranked}
 
 
 def _scored(rng: Rng, visitors: int, base: float) -> tuple[Floats, NDArray[np.bool_], Counts]:
@@ -239,21 +238,27 @@ def _live_reports() -> Iterator[Simulation]:
             def repeat(rng: Rng, base: float = base, visitors: int = visitors) -> Mapping[str, float]:
                 chance, buys, group = _scored(rng, visitors, base)
                 draws = rng.multinomial(visitors, np.full(visitors, 1 / visitors), SAMPLES)
-                units, truth = buyers(buys, group), _live_truth(base)
+                sessions, truth = DrawnVisitors(draws, group, buys), _live_truth(base)
                 if (visitors, base) == (100, -4.6):  # the few draws that have an interval are unusual
-                    return {"no interval: too few buy": float(not units)}
+                    return {"no interval: too few buy": float(not sessions.buyers)}
                 measured = {
-                    "log loss": mean_over_visitors(log_losses(chance, buys), draws, group, units),
-                    "reliability": mean_over_visitors(chance - buys, draws, group, units),
-                    **{name: ranking(RANKINGS[name], chance, buys, draws, group) for name in RANKINGS},
+                    "log loss": sessions.mean(log_losses(chance, buys)),
+                    "reliability": sessions.mean(chance - buys),
+                    **sessions.rankings(chance),
                 }
-                inside = {f"interval of {name}": covers(ends[1:], truth[name]) for name, ends in measured.items()}
-                return inside | {"no interval: too few buy": float(not units)}
+                inside = {
+                    f"interval of {name}": covers(np.array(ends[1:], float), truth[name])
+                    for name, ends in measured.items()
+                }
+                return inside | {"no interval: too few buy": float(not sessions.buyers)}
 
             nothing = {(100, 2): (95, 100), (300, 2): (10, 60), (100, 6): (10, 60)}.get((visitors, percent), (0, 1))
             known = {"no interval: too few buy": documented(*nothing)}
             if nothing[1] > 1:  # those that have one are those with more buyers than usual
-                known |= {f"interval of {name}": documented(75, 100) for name in ("log loss", "reliability", *RANKINGS)}
+                known |= {
+                    f"interval of {name}": documented(75, 100)
+                    for name in ("log loss", "reliability", "roc_auc", "pr_auc", "lift")
+                }
             case = f"{visitors:,} visitors, {percent} % of sessions buy"
             yield Simulation("sessions train, report of a live model", case, repeat, known, 0.25)
 

@@ -89,8 +89,8 @@ def without_weights(folder: Path, sample: Sample, step: int, folds: int) -> floa
     for split in splits(examples, "grouped", folds=folds, seed=sample.seed):
         learnt = LearntFeatures.of(features, examples, split.train)
         matrix, bought = learnt.matrix(examples, step), examples.purchase
-        fitted = fit("lr", features, learnt.states, matrix[split.train], bought[split.train], seed=sample.seed)
-        chance = at_share(fitted.balanced(features, learnt.states, matrix[split.test]), fitted.share)
+        fitted = fit("lr", learnt, matrix[split.train], bought[split.train], seed=sample.seed)
+        chance = at_share(fitted.balanced(learnt, matrix[split.test]), fitted.share)
         scores.append(f1_of(chance >= 0.5, bought[split.test]))
     return float(np.mean(scores))
 

@@ -23,7 +23,7 @@ import numpy as np
 
 from visir.sessions import PurchaseModel, generate, make, train
 from visir.sessions.examples import EverySession, draw
-from visir.sessions.prediction.live_report import log_losses, weighted_roc_auc
+from visir.sessions.prediction.live_report import log_losses, rankings
 from visir.sessions.prediction.models import temporal_split
 
 LOGS = {
@@ -109,7 +109,7 @@ def compared(model: PurchaseModel, other: PurchaseModel, folder: Path, samples: 
         sums, counts = sums + draws @ each, counts + draws @ size
         if step in PAGES:
             weights = draws[:, visitor[reached]].astype(float)
-            first, second = (weighted_roc_auc(chance, buys[reached], weights) for chance in chances)
+            first, second = (rankings(chance, buys[reached], weights)["roc_auc"] for chance in chances)
             with np.errstate(invalid="ignore", divide="ignore"):
                 less = (draws @ each) / (draws @ size)
             rows.append([str(step), ends(less), ends(first - second)])

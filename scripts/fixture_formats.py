@@ -334,7 +334,7 @@ def _read_purchase_stream(path: Path) -> None:
 def _small_model() -> Any:
     """A model without a classifier; its card is the same each time."""
     from visir.sessions.features import LearntFeatures
-    from visir.sessions.prediction.live_classifier import LiveModel
+    from visir.sessions.prediction.models import LiveModel
     from visir.sessions.prediction.purchase_model import PurchaseModel
 
     model = LiveModel(LearntFeatures((), ()), (), (), None)

@@ -191,23 +191,23 @@ def test_weights_make_up_for_a_rare_class(model: str, log_folder: Path) -> None:
     learnt = LearntFeatures.of(features_of("identified"), examples)
     matrix, purchase = learnt.matrix(examples, 4)[rare], examples.purchase[rare]
     assert purchase.mean() < 0.25
-    fitted = fit(model, learnt.features, learnt.states, matrix, purchase)
-    balanced = fitted.balanced(learnt.features, learnt.states, matrix)
+    fitted = fit(model, learnt, matrix, purchase)
+    balanced = fitted.balanced(learnt, matrix)
     bought = balanced[purchase].mean()
     assert bought > 0.5 or model == "mlp"  # a tenth of so few rows stops the net early
     assert (balanced[purchase] >= 0.5).mean() > (balanced[~purchase] >= 0.5).mean()
-    chance = fitted.probability(learnt.features, learnt.states, matrix)
+    chance = fitted.probability(learnt, matrix)
     assert abs(chance.mean() - purchase.mean()) < abs(balanced.mean() - purchase.mean())
 
 
 def test_what_trees_and_distances_read() -> None:
-    features = [
+    features = tuple(
         one for one in features_of("anonymous") if one.name in ("channel type", "start hour", "number of pages")
-    ]
-    states = [{}, {"names": ["direct", "paid"]}, {}]
+    )
+    learnt = LearntFeatures(features, ({}, {"names": ["direct", "paid"]}, {}))
     matrix = np.array([[3.0, 1.0, 6.0], [np.nan, np.nan, 0.0]])
     assert for_trees(matrix).tolist() == [[3, 1, 6], [MISSING, MISSING, 0]]
-    columns = expanded(features, states, matrix)  # log(1 + pages), missing; direct, paid, neither; sin, cos
+    columns = expanded(learnt, matrix)  # log(1 + pages), missing; direct, paid, neither; sin, cos
     np.testing.assert_allclose(columns[0], [np.log(4), 0, 0, 1, 0, 1, 0], atol=1e-15)
     np.testing.assert_allclose(columns[1], [np.nan, 1, 0, 0, 1, 0, 1], atol=1e-15)
     scaled = Scaling.from_json(Scaling.of(columns).to_json()).apply(columns)

@@ -12,7 +12,8 @@ from intent_log import BEGAN, DAY, MINUTE, Row, event, folder_of, random_log
 from refusals import refused
 from visir.errors import ConfigurationError, VisirError
 from visir.sessions.examples import EverySession, draw
-from visir.sessions.prediction.live_classifier import (
+from visir.sessions.prediction.live_report import live_report, log_losses, rankings, reference_chances
+from visir.sessions.prediction.models import (
     CLASSIFIERS,
     L2,
     LEAF_ROWS,
@@ -21,16 +22,8 @@ from visir.sessions.prediction.live_classifier import (
     ROUNDS,
     BoostedTrees,
     LiveModel,
+    temporal_split,
 )
-from visir.sessions.prediction.live_report import (
-    live_report,
-    log_losses,
-    reference_chances,
-    weighted_lift,
-    weighted_pr_auc,
-    weighted_roc_auc,
-)
-from visir.sessions.prediction.models import temporal_split
 from visir.sessions.prediction.purchase_model import load_model
 from visir.sessions.prediction.training import train
 from visir.sessions.table_labels import STEPS, SessionExamples
@@ -139,9 +132,8 @@ def test_drawn_measures_are_scikit_learn_s_with_weights() -> None:
     chance = np.round(rng.random(200), 1)  # many ties
     purchase = rng.random(200) < chance / 2
     weights = rng.integers(0, 4, (3, 200)).astype(float)
-    for row, auc, precision in zip(
-        weights, weighted_roc_auc(chance, purchase, weights), weighted_pr_auc(chance, purchase, weights), strict=True
-    ):
+    ranked = rankings(chance, purchase, weights)
+    for row, auc, precision in zip(weights, ranked["roc_auc"], ranked["pr_auc"], strict=True):
         assert auc == pytest.approx(roc_auc_score(purchase, chance, sample_weight=row))
         assert precision == pytest.approx(average_precision_score(purchase, chance, sample_weight=row))
     inner = np.clip(chance, 0.1, 0.9)
@@ -151,8 +143,8 @@ def test_drawn_measures_are_scikit_learn_s_with_weights() -> None:
 def test_lift_counts_the_first_tenth() -> None:
     chance, purchase = np.arange(20) / 20, np.zeros(20, bool)
     purchase[[19, 0]] = True  # of the first two one buys, of all a tenth
-    assert weighted_lift(chance, purchase, np.ones((1, 20))).tolist() == [5.0]
-    assert weighted_lift(np.full(20, 0.5), purchase, np.ones((1, 20))).tolist() == [1.0]
+    assert rankings(chance, purchase, np.ones((1, 20)))["lift"].tolist() == [5.0]
+    assert rankings(np.full(20, 0.5), purchase, np.ones((1, 20)))["lift"].tolist() == [1.0]
 
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
@@ -256,10 +248,10 @@ def test_visitors_are_drawn_whole(examples: SessionExamples) -> None:
     split = temporal_split(examples)
     fitted = LiveModel.fit("lr", examples, split.train)
     report = live_report(fitted, examples, split.train, split.test, test_from=0, samples=200)
-    one = next(page for page in report.pages if page.step == 1).measures["log_loss"]["model"]
+    one = next(page for page in report["pages"] if page["step"] == 1)["measures"]["log_loss"]["model"]
     alone = replace(examples, visitor=np.array([f"{row}" for row in range(len(examples))], object))
     apart = live_report(fitted, alone, split.train, split.test, test_from=0, samples=200)
-    other = next(page for page in apart.pages if page.step == 1).measures["log_loss"]["model"]
+    other = next(page for page in apart["pages"] if page["step"] == 1)["measures"]["log_loss"]["model"]
     assert one[0] == other[0] and one[1:] != other[1:]
 
 

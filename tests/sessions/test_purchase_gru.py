@@ -12,8 +12,7 @@ from intent_log import event, folder_of, random_log
 from visir.sessions.examples import EverySession, draw
 from visir.sessions.features import LAST
 from visir.sessions.prediction.live import LiveScorer, restore_state, save_state
-from visir.sessions.prediction.live_classifier import CLASSIFIERS, GruModel, SequenceClassifier
-from visir.sessions.prediction.models import expanded
+from visir.sessions.prediction.models import CLASSIFIERS, GruModel, SequenceClassifier, expanded
 from visir.sessions.prediction.purchase_model import PurchaseModel, load_model
 from visir.sessions.prediction.training import train
 from visir.sessions.table_labels import SessionExamples
@@ -50,7 +49,7 @@ def test_it_answers_as_pytorch_does(model: PurchaseModel, examples: SessionExamp
 
     part = gru_of(model)
     matrices = [part.learnt.matrix(examples, step) for step in part.steps]
-    columns = [part.scaling.apply(expanded(part.learnt.features, part.learnt.states, matrix)) for matrix in matrices]
+    columns = [part.scaling.apply(expanded(part.learnt, matrix)) for matrix in matrices]
     hidden, width = len(part.weights["output"]), columns[0].shape[1]
     reference = torch.nn.GRU(width, hidden, batch_first=True).double()
     names = ("input", "recurrent", "input_bias", "recurrent_bias")

@@ -44,7 +44,7 @@ def clusters_of(result: Result, task: str) -> NDArray[Any] | None:
     # Without labels the captions of one image are a cluster of the task "t2i".
     # Returns: (n,) numbers in the order of the queries; None where every query is independent, or nothing is known.
     if names := labels_clusters(result, task):
-        return _joined([result.labels[task][name].combine_chunks() for name in names])
+        return joined([result.labels[task][name].combine_chunks() for name in names])
     if result.captions is None or task != CAPTION_TASK:
         return None
     rows = pc.index_in(result.per_query[task]["query_id"].combine_chunks(), result.captions["id"].combine_chunks())
@@ -70,8 +70,8 @@ def name_codes(names: pa.Array) -> NDArray[np.int64]:
     return numbers
 
 
-def _joined(columns: list[pa.Array]) -> NDArray[np.int64]:
-    """The components of queries that share a value in any of the columns."""
+def joined(columns: list[pa.Array]) -> NDArray[np.int64]:
+    """A number for each row: rows that share a value in any of the columns, or are tied by others, have the same."""
     if len(columns) == 1:
         return name_codes(columns[0])
     from scipy.sparse import coo_array
@@ -82,8 +82,8 @@ def _joined(columns: list[pa.Array]) -> NDArray[np.int64]:
     size = ends + int(second.max(initial=-1)) + 1
     graph = coo_array((np.ones(len(first), bool), (first, ends + second)), shape=(size, size))
     _, component = connected_components(graph, directed=False)
-    joined: NDArray[np.int64] = component[first].astype(np.int64)
-    return joined
+    components: NDArray[np.int64] = component[first].astype(np.int64)
+    return components
 
 
 TestName = Literal["t", "randomisation", "wilcoxon"]

@@ -25,8 +25,8 @@ APPLICATION = Application(
         "figure-6-3": "visir.sessions.experiments.log_experiment:weekdays",
         "figure-6-4": "visir.sessions.experiments.log_experiment:hours",
         "figure-6-5": "visir.sessions.experiments.log_experiment:switches",
-        "figure-6-6": "visir.sessions.experiments.log_experiment:importance",
-        "figure-6-7": "visir.sessions.experiments.log_experiment:predictions",
+        "figure-6-6": "visir.sessions.experiments.predict:importance",
+        "figure-6-7": "visir.sessions.experiments.predict:predictions",
     },
     views={
         "AbTest": "visir.sessions.reports.ab_test",

@@ -481,7 +481,7 @@ def _amount(cell: str) -> str:
     number = f"regexp_replace(CAST({cell} AS STRING), '^\\s*{mark}?\\s*|\\s*{mark}?\\s*$', '', 'g')"
     comma = "[+-]?([0-9]+|[0-9]{1,3}([. ][0-9]{3})+),([0-9]{1,2}|[0-9]{4,})"
     return (
-        f"CASE WHEN regexp_full_match({number}, '{comma}') "
+        f"CASE WHEN {cell} IS NULL THEN NULL WHEN regexp_full_match({number}, '{comma}') "  # most events have no price
         f"THEN TRY_CAST(replace(regexp_replace({number}, '[. ]', '', 'g'), ',', '.') AS DOUBLE) "
         f"WHEN regexp_full_match({number}, '[+-]?[0-9]{{1,3}}([, ][0-9]{{3}})+[.][0-9]+') "
         f"THEN TRY_CAST(regexp_replace({number}, '[, ]', '', 'g') AS DOUBLE) ELSE TRY_CAST({number} AS DOUBLE) END"

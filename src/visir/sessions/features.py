@@ -22,7 +22,7 @@ FeatureState = dict[str, Any]
 FeatureValues = Callable[[SessionExamples, int, FeatureState], Floats]
 
 Kind = Literal["number", "skewed", "category", "cycle"]
-"""How a model that adds or measures distances should read it (`predict.encoding`); trees take all as they are."""
+"""How a model that adds or measures distances should read it (`models.expanded`); trees take all as they are."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,8 @@ class SessionFeature:
     dynamic: bool  # whether it changes during a session
     baseline: bool  # whether it belongs to the baseline set too
     kind: Kind  # how models read it
-    # (examples, step, state) → (n,) floats, NaN where there is none; from nothing that is known after `step`.
+    # (examples, step, state) → (n,) floats, NaN where there is none; from nothing that is known after `step`. A history
+    # counts where the customer is known by then (`LearntFeatures.matrix`).
     values: FeatureValues
     # (examples, rows) → what the training rows teach; it sees no label of another row.
     learn: Callable[[SessionExamples, Bools], FeatureState] = lambda examples, rows: {}
@@ -62,6 +63,12 @@ def _names(column: str) -> Callable[[SessionExamples, Bools], FeatureState]:
     return lambda examples, rows: {"names": getattr(examples, column).used_names(rows)}
 
 
+def _open_page(examples: SessionExamples, step: int) -> CodedTexts:
+    """The page that is open; none at step 0."""
+    codes = examples.pages.codes[:, step - 1] if step else np.full(len(examples), -1)
+    return CodedTexts(examples.pages.names, codes)
+
+
 def _position(column: Callable[[SessionExamples, int], CodedTexts]) -> FeatureValues:
     """The position among the names seen in training; NaN for no name or a new one."""
 
@@ -86,29 +93,36 @@ def _learn_rates(examples: SessionExamples, rows: Bools) -> FeatureState:
 
 
 def _rate(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
+    return _by_device(examples, step, state, "rates")
+
+
+def _by_device(examples: SessionExamples, step: int, state: FeatureState, learnt: str) -> Floats:
+    """What was learnt of the session's device; "overall" of no device, and of one that was not seen in training."""
     names = state["names"]
     position = examples.known_device(step).codes_in(names, missing=len(names), unseen=len(names))
-    return np.asarray([*state["rates"], state["overall"]], np.float64)[position]
+    return np.asarray([*state[learnt], state["overall"]], np.float64)[position]
 
 
 # How long pages are looked at: mean and standard deviation of the dwell times so far, in seconds.
 
 
-def _known(examples: SessionExamples, step: int) -> int:
-    """How many dwell times are known at a step."""
-    return max(step - (0 if examples.current_page_left else 1), 0)
-
-
-def _mean(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
-    known = _known(examples, step)
-    if known == 0:
+def _dwell(examples: SessionExamples, step: int, pages: int) -> Floats:
+    """The mean dwell time of the last pages that were left, at most so many; NaN where there is none."""
+    known = max(step - (0 if examples.current_page_left else 1), 0)  # how many dwell times are known
+    count = min(known, pages)
+    if not count:
         return np.full(len(examples), np.nan)
-    mean = (examples.opened[:, known] - examples.opened[:, 0]) / known / 1e6
+    mean = (examples.opened[:, known] - examples.opened[:, known - count]) / count / 1e6
     return np.where(examples.opened[:, known] < 0, np.nan, mean)  # a session that ends before has none
 
 
+def _mean(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
+    return _dwell(examples, step, step)
+
+
 def _deviation(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
-    mean, total, known = _mean(examples, step, state), np.zeros(len(examples)), _known(examples, step)
+    mean, total = _dwell(examples, step, step), np.zeros(len(examples))
+    known = max(step - (0 if examples.current_page_left else 1), 0)
     for k in range(1, known + 1):  # column by column: the sum of a row does not depend on how many rows there are
         total += ((examples.opened[:, k] - examples.opened[:, k - 1]) / 1e6 - mean) ** 2
     deviation: Floats = np.sqrt(total / max(known, 1))
@@ -116,11 +130,7 @@ def _deviation(examples: SessionExamples, step: int, state: FeatureState) -> Flo
 
 
 def _last(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
-    known = _known(examples, step)
-    if known == 0:
-        return np.full(len(examples), np.nan)
-    last = (examples.opened[:, known] - examples.opened[:, known - 1]) / 1e6
-    return np.where(examples.opened[:, known] < 0, np.nan, last)
+    return _dwell(examples, step, 1)
 
 
 # What the customer did before: orders, days since the last one, sessions and devices so far.
@@ -129,8 +139,7 @@ _DAY = 86_400e6
 
 
 def _orders(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
-    earlier = examples.earlier
-    return _if_known(examples, step, np.bincount(earlier.owner, earlier.orders, minlength=len(examples)))
+    return np.bincount(examples.earlier.owner, examples.earlier.orders, minlength=len(examples)).astype(np.float64)
 
 
 def _days(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
@@ -138,7 +147,7 @@ def _days(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
     bought = earlier.orders > 0
     last = np.full(len(examples), -1, np.int64)
     np.maximum.at(last, earlier.owner[bought], earlier.ended[bought])
-    return _if_known(examples, step, np.where(last >= 0, (examples.began - last) / _DAY, np.nan))
+    return np.where(last >= 0, (examples.began - last) / _DAY, np.nan)
 
 
 def _devices(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
@@ -146,70 +155,50 @@ def _devices(examples: SessionExamples, step: int, state: FeatureState) -> Float
     with_device = earlier.device.codes >= 0
     names = max(len(earlier.device.names), 1)
     pairs = np.unique(earlier.owner[with_device] * names + earlier.device.codes[with_device])
-    return _if_known(examples, step, np.bincount(pairs // names, minlength=len(examples)))
+    return np.bincount(pairs // names, minlength=len(examples)).astype(np.float64)
 
 
 def _sessions(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
-    return _if_known(examples, step, examples.earlier.counts)
+    return examples.earlier.counts.astype(np.float64)
 
 
-def _if_known(examples: SessionExamples, step: int, values: object) -> Floats:
-    return np.where(examples.is_known(step), np.asarray(values, np.float64), np.nan)
-
-
-# Two first-order Markov chains, one of sessions that buy and one of those that do not, as one matrix of log ratios.
+# Two first-order Markov chains, one of sessions that buy and one of those that do not, as one matrix of log ratios. A
+# state is a name's position; then come no text, a text not seen in training, and the start, to which nothing goes back.
 
 SMOOTHING = 1.0
 
 
-def learn_chains(names: Sequence[str], before: Ints, after: Ints, buys: Bools) -> FeatureState:
-    """Learn the two chains."""
-    # before: (n,) the state that each transition leaves, see `states_of`.
-    # after: (n,) the state that each transition goes to.
-    # buys: (n,) whether it is of a session that buys.
+def _learnt_chains(names: list[str], before: Ints, after: Ints, buys: Bools) -> FeatureState:
+    """Learn from (n,) transitions: the states that each leaves and goes to, and whether its session buys."""
     states = len(names) + 3
-    counts = np.full((2, states, states - 1), SMOOTHING)  # nothing goes back to the start, which is the last state
+    counts = np.full((2, states, states - 1), SMOOTHING)
     np.add.at(counts, (buys.astype(np.int64), before, after), 1.0)
     probability = counts / counts.sum(axis=2, keepdims=True)
-    return {"names": list(names), "log_ratios": np.log(probability[1] / probability[0]).tolist()}
+    return {"names": names, "log_ratios": np.log(probability[1] / probability[0]).tolist()}
 
 
-def states_of(names: Sequence[str], words: CodedTexts) -> Ints:
-    """The state of each text: its position in `names`, then one state for no text, then one for a text not seen in
-    training."""
+def _states_of(names: Sequence[str], words: CodedTexts) -> Ints:
     return words.codes_in(names, missing=len(names), unseen=len(names) + 1)
 
 
-def start_state(names: Sequence[str]) -> int:
-    """The state before the first."""
-    return len(names) + 2
-
-
-def log_ratios(state: FeatureState) -> Floats:
-    """(states, states - 1) log ratio of the probabilities of each transition."""
-    return np.asarray(state["log_ratios"], np.float64)
-
-
-# Page sequence score: whether the page types so far look like those of sessions that buy (see `chains`).
+# Page sequence score: whether the page types so far look like those of sessions that buy.
 
 
 def _learn_page_scores(examples: SessionExamples, rows: Bools) -> FeatureState:
-    codes = examples.pages.codes[rows]
-    names = examples.pages.used_names(rows)
+    codes, names = examples.pages.codes[rows], examples.pages.used_names(rows)
     opened = examples.opened[rows, : codes.shape[1]] >= 0
-    after = states_of(names, CodedTexts(examples.pages.names, codes))
-    before = np.column_stack([np.full(len(after), start_state(names)), after[:, :-1]])
+    after = _states_of(names, CodedTexts(examples.pages.names, codes))
+    before = np.column_stack([np.full(len(after), len(names) + 2), after[:, :-1]])
     buys = np.broadcast_to(examples.purchase[rows][:, None], after.shape)
-    return learn_chains(names, before[opened], after[opened], buys[opened])
+    return _learnt_chains(names, before[opened], after[opened], buys[opened])
 
 
 def _page_score(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
-    names, table = state["names"], log_ratios(state)
-    total = np.zeros(len(examples))
-    before = np.full(len(examples), start_state(names))
+    names, log_ratios = state["names"], np.asarray(state["log_ratios"], np.float64)
+    total, before = np.zeros(len(examples)), np.full(len(examples), len(names) + 2)
     for k in range(step):
-        after = states_of(names, CodedTexts(examples.pages.names, examples.pages.codes[:, k]))
-        total += table[before, after]
+        after = _states_of(names, CodedTexts(examples.pages.names, examples.pages.codes[:, k]))
+        total += log_ratios[before, after]
         before = after
     return total / max(step, 1)
 
@@ -219,27 +208,26 @@ def _page_score(examples: SessionExamples, step: int, state: FeatureState) -> Fl
 # of it. 0 without earlier sessions.
 
 
+def _device_transitions(examples: SessionExamples, names: list[str]) -> tuple[Ints, Ints]:
+    after = _states_of(names, examples.earlier.device)
+    before = np.concatenate([after[:1], after[:-1]])
+    before[examples.earlier.offsets[:-1][examples.earlier.counts > 0]] = len(names) + 2
+    return before, after
+
+
 def _learn_device_score(examples: SessionExamples, rows: Bools) -> FeatureState:
-    earlier = examples.earlier
-    used = rows[earlier.owner]
-    names = earlier.device.used_names(used)
+    owner, used = examples.earlier.owner, rows[examples.earlier.owner]
+    names = examples.earlier.device.used_names(used)
     before, after = _device_transitions(examples, names)
-    return learn_chains(names, before[used], after[used], examples.purchase[earlier.owner[used]])
+    return _learnt_chains(names, before[used], after[used], examples.purchase[owner[used]])
 
 
 def _device_score(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
     before, after = _device_transitions(examples, state["names"])
+    ratios = np.asarray(state["log_ratios"], np.float64)[before, after]
     # bincount adds one after the other: the sum of an example does not depend on the others.
-    total = np.bincount(examples.earlier.owner, log_ratios(state)[before, after], minlength=len(examples))
-    return np.where(examples.is_known(step), total / np.maximum(examples.earlier.counts, 1), np.nan)
-
-
-def _device_transitions(examples: SessionExamples, names: list[str]) -> tuple[Ints, Ints]:
-    after = states_of(names, examples.earlier.device)
-    before = np.concatenate([after[:1], after[:-1]])
-    first = examples.earlier.offsets[:-1][examples.earlier.counts > 0]
-    before[first] = start_state(names)
-    return before, after
+    total = np.bincount(examples.earlier.owner, ratios, minlength=len(examples))
+    return total / np.maximum(examples.earlier.counts, 1)
 
 
 # Switch probability: how likely customers leave the present device before they buy.
@@ -261,21 +249,7 @@ def _learn_leaves(examples: SessionExamples, rows: Bools) -> FeatureState:
 
 
 def _leaves(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
-    names = state["names"]
-    position = examples.known_device(step).codes_in(names, missing=len(names), unseen=len(names))
-    leaves = np.asarray([*state["leaves"], state["overall"]], np.float64)[position]
-    return np.where(examples.is_known(step), leaves, np.nan)
-
-
-# What a shop knows beside Table 6.7: the page that is open, items added, searches, earlier visits of the visitor.
-
-
-def _page(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
-    if step == 0:
-        return np.full(len(examples), np.nan)
-    pages = CodedTexts(examples.pages.names, examples.pages.codes[:, step - 1])
-    position = pages.codes_in(state["names"], missing=-1, unseen=-1).astype(np.float64)
-    return np.where(position < 0, np.nan, position)
+    return _by_device(examples, step, state, "leaves")
 
 
 # Table 6.7.
@@ -305,7 +279,7 @@ FEATURES: tuple[SessionFeature, ...] = (
 
 LIVE_FEATURES: tuple[SessionFeature, ...] = (
     *FEATURES,
-    SessionFeature("current page", "session", True, False, "category", _page, _names("pages")),
+    SessionFeature("current page", "session", True, False, "category", _position(_open_page), _names("pages")),
     SessionFeature("items added", "session", True, False, "skewed", _at_step("added")),
     SessionFeature("searches", "session", True, False, "skewed", _at_step("queried")),
     SessionFeature("visitor's earlier sessions", "session", False, False, "skewed", _column("visits")),
@@ -348,11 +322,16 @@ class LearntFeatures:
             )
         return cls(tuple(features), tuple(feature.learn(examples, used) for feature in features))
 
+    def only(self, features: Sequence[SessionFeature]) -> LearntFeatures:
+        """Some of the features, with what they learnt."""
+        return LearntFeatures(tuple(features), tuple(self.states[self.features.index(each)] for each in features))
+
     def matrix(self, examples: SessionExamples, step: int) -> Floats:
         """(n, features) at a step, NaN where there is no value; from nothing that is known after the step."""
-        columns = [
-            feature.values(examples, step, state) for feature, state in zip(self.features, self.states, strict=True)
-        ]
+        known, columns = examples.is_known(step), []
+        for feature, state in zip(self.features, self.states, strict=True):
+            values = feature.values(examples, step, state)
+            columns.append(values if feature.scope == "session" else np.where(known, values, np.nan))
         return np.ascontiguousarray(np.array(columns).T)
 
     def to_json(self) -> dict[str, Any]:

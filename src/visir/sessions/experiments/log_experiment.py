@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
 from math import comb
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -17,16 +18,15 @@ from visir.errors import VisirError, nearest, raise_faults
 from visir.files import json_bytes, read_bytes
 from visir.fingerprint import hash_json
 from visir.options import split_options
-from visir.reports.plots import DASHES, FAINT, INK, SERIES, drawing
 from visir.sessions.description import Statistic, StatisticCell
 from visir.sessions.description.describe import statistics_of
 from visir.sessions.description.outcomes import BUYING, OTHER, OUTCOME_LABELS
 from visir.sessions.description.session_log import open_log
-from visir.sessions.reports.intent import MARKERS
 from visir.sessions.reports.statistic import outcome_bars, survival, transition_diagram, transition_map
 from visir.sessions.table_labels import CHANNELS, DEVICES, table_label
 from visir.storage import FolderKind, locked, put, read_written_json, remove_folder
 from visir.studies.experiment import (
+    DrawFigure,
     Drawing,
     Draws,
     Experiment,
@@ -39,17 +39,9 @@ from visir.studies.experiment import (
     chance_of_order,
     few_units,
     listed_checks,
-    measure_of,
-    point_of,
 )
 from visir.studies.shortcut_audit import data_requirement, data_requirements
 from visir.training.recipe import expand
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from visir.reports.plot import Plot
-
 
 # What a description would be without a twentieth of the visitors: for intervals of whatever is made of its values.
 #
@@ -91,8 +83,7 @@ GENERATED = "generated:"
 "generated:40000?logs_in_at_checkout=0.7"."""
 _CHANCES = ("identified", "logs_in", "logs_in_at_checkout")
 MAPPING = "mapping.toml"
-_SESSIONS, _LOCK = "log", "lock"
-_DESCRIBED, _LEFT_OUT = "described/described.json", "described/leave-one-out.json"
+_SESSIONS = "log"
 DESCRIPTION = FolderKind("described", "a description of a log")
 
 
@@ -147,7 +138,7 @@ def sessions_of(experiment: SessionLogExperiment, context: ExperimentContext) ->
     from visir.sessions.simulator import Shop, generate
 
     folder = context.shared / "sessions" / _folder_name(experiment, context)
-    with context.locks.for_folder(folder), locked(folder / _LOCK, waiting=_waiting(folder), elsewhere="--out"):
+    with _alone(folder, context):
         if (folder / _SESSIONS / "counts.json").is_file():
             return folder
         if experiment.generated:
@@ -169,27 +160,25 @@ def counts_of(folder: Path) -> dict[str, Any]:
     return counts
 
 
-def description_of(folder: Path, context: ExperimentContext) -> dict[str, dict[str, Any]]:
+def description_of(folder: Path, context: ExperimentContext) -> tuple[dict[str, dict[str, Any]], list[Values]]:
     """Everything of thesis section 6.4, by name, as `visir sessions describe` writes it; computed once."""
-    _describe_once(folder, context)
-    return {statistic["name"]: statistic for statistic in read_written_json(folder / _DESCRIBED)["statistics"]}
-
-
-def left_out_of(folder: Path, context: ExperimentContext) -> list[Values]:
-    """The same values without each group of visitors (`leave_one_out`); computed once."""
-    _describe_once(folder, context)
-    values: list[Values] = read_written_json(folder / _LEFT_OUT)["groups"]
-    return values
-
-
-def _describe_once(folder: Path, context: ExperimentContext) -> None:
+    # And the same values without each group of visitors (`leave_one_out`).
     from visir.sessions.description import describe
 
-    with context.locks.for_folder(folder), locked(folder / _LOCK, waiting=_waiting(folder), elsewhere="--out"):
-        if not (folder / _LEFT_OUT).is_file():
-            described, left_out = describe(folder / _SESSIONS).to_dict(), {"groups": leave_one_out(folder / _SESSIONS)}
-            contents = {Path(_DESCRIBED).name: json_bytes(described), Path(_LEFT_OUT).name: json_bytes(left_out)}
-            put((folder / _DESCRIBED).parent, DESCRIPTION, contents)
+    described, left_out = (folder / "described" / name for name in ("described.json", "leave-one-out.json"))
+    with _alone(folder, context):
+        if not left_out.is_file():
+            found, groups = describe(folder / _SESSIONS).to_dict(), {"groups": leave_one_out(folder / _SESSIONS)}
+            put(described.parent, DESCRIPTION, {described.name: json_bytes(found), left_out.name: json_bytes(groups)})
+    statistics = {statistic["name"]: statistic for statistic in read_written_json(described)["statistics"]}
+    return statistics, read_written_json(left_out)["groups"]
+
+
+@contextmanager
+def _alone(folder: Path, context: ExperimentContext) -> Iterator[None]:
+    waiting = f"{folder}: another process finds its sessions; waiting for it"
+    with context.locks.for_folder(folder), locked(folder / "lock", waiting=waiting, elsewhere="--out"):
+        yield
 
 
 def _folder_name(experiment: SessionLogExperiment, context: ExperimentContext) -> str:
@@ -222,10 +211,6 @@ def _generated(log: str) -> tuple[int, dict[str, Any]]:
     return int(number), values
 
 
-def _waiting(folder: Path) -> str:
-    return f"{folder}: another process finds its sessions; waiting for it"
-
-
 # Describe the sessions of a log: Tables 6.1 to 6.6 and Figures 6.2 to 6.5 of the thesis.
 
 
@@ -245,7 +230,7 @@ class DescribeExperiment(SessionLogExperiment):
     def measure(self, context: ExperimentContext) -> Measurement:
         """See `Experiment.measure`."""
         folder = sessions_of(self, context)
-        statistics, counts = description_of(folder, context), counts_of(folder)
+        (statistics, left_out), counts = description_of(folder, context), counts_of(folder)
         if self.statistic not in statistics:
             raise VisirError(f"nothing is called {self.statistic!r}.", hint=nearest(self.statistic, statistics))
         statistic = statistics[self.statistic]
@@ -272,30 +257,18 @@ class DescribeExperiment(SessionLogExperiment):
         for rows in (DEVICES, CHANNELS):
             if set(rows) & set(named):
                 notes += [f"{row}: not in this log, which names {', '.join(cells)}" for row in rows if row not in named]
+        found = [group.get(self.statistic, {}).get(statistic["columns"][column], {}) for group in left_out]
+        groups = [{table_label(row): value for row, value in group.items()} for group in found]
+        count = max(len(groups), 1)
         return Measurement(
             values,
             self.provenance(counts),
             self.protocol(counts),
             notes=tuple(notes),
             words=words,
-            draws=self._draws(values, statistic["columns"][column], folder, context),
+            # The deviations of a jackknife over visitors, the same visitors for all of the log.
+            draws=draws_around(values, groups, (count - 1) ** 2 / count, folder.name),
         )
-
-    def _draws(
-        self, values: Mapping[str, float], column: str, folder: Path, context: ExperimentContext
-    ) -> dict[str, Draws]:
-        """Draws of the values: the deviations of a jackknife over visitors, the same visitors for all of the log."""
-        by_group = [
-            {table_label(row): value for row, value in group.get(self.statistic, {}).get(column, {}).items()}
-            for group in left_out_of(folder, context)
-        ]
-        labels = [label for label in values if all(label in group for group in by_group)]
-        count = len(by_group)
-        if count < 2 or not labels:
-            return {}
-        matrix = np.array([[group[label] for label in labels] for group in by_group])
-        deviations = few_units(matrix, (count - 1) ** 2 / count, folder.name)
-        return {label: values[label] + drawn for label, drawn in zip(labels, deviations.T, strict=True)}
 
     def _column(self, columns: list[Any]) -> int:
         named = [", ".join(map(table_label, column.split(", "))) for column in columns]
@@ -311,6 +284,17 @@ class DescribeExperiment(SessionLogExperiment):
             )
             raise InsufficientDataError(f"the log names no {device}: {', '.join(devices)}")
         raise VisirError(f"{self.statistic} has no column {self.column!r}.", hint=nearest(self.column, columns))
+
+
+def draws_around(
+    values: Mapping[str, float], units: Sequence[Mapping[str, float]], variance: float, name: str
+) -> dict[str, Draws]:
+    """Draws of values by those of few units, folds or logs without a group, the same for all labels that each has."""
+    labels = [label for label in values if all(label in unit for unit in units)]
+    if len(units) < 2 or not labels:
+        return {}
+    deviations = few_units(np.array([[unit[label] for label in labels] for unit in units]), variance, name)
+    return {label: values[label] + drawn for label, drawn in zip(labels, deviations.T, strict=True)}
 
 
 # Chapter 6, section 6.4: what distinguishes sessions that buy, in Figures 6.2 to 6.5.
@@ -330,32 +314,26 @@ def figure_6_2(means: Means) -> Iterator[TrendCheck]:
     """Section 6.4.1: purchase sessions are longer and vary less; sessions are shortest on smartphones."""
     # The thesis says it of the area between P50 and P90, so of both ends of it here; a tie at one of them is none. What
     # varies is read as P90 / P50 of a device, because it is explained by lookers-up and explorers.
-    ends = {
-        (outcome, device): (half, means[f"{outcome}: P90"][device])
-        for outcome in OUTCOMES
-        for device, half in means.get(f"{outcome}: P50", {}).items()
-        if device in means.get(f"{outcome}: P90", {})
-    }
-    for device in dict.fromkeys(device for _, device in ends):
-        bought, other = (ends.get((outcome, device)) for outcome in OUTCOMES)
-        if bought is None or other is None:
-            continue
-        numbers = f"P50 {bought[0]:g} against {other[0]:g}, P90 {bought[1]:g} against {other[1]:g}"
-        yield TrendCheck(f"{device}: purchase sessions are longer from P50 to P90", _longer(bought, other), numbers)
-        if bought[0] and other[0]:
-            spread = bought[1] / bought[0], other[1] / other[0]
+    ends: dict[str, dict[str, tuple[float, float]]] = {}  # outcome → device → P50 and P90
+    for outcome in OUTCOMES:
+        half, ninety = (means.get(f"{outcome}: {percentile}", {}) for percentile in ("P50", "P90"))
+        ends[outcome] = {device: (half[device], ninety[device]) for device in half if device in ninety}
+    bought, others = ends.values()
+    for device in (device for device in bought if device in others):
+        buys, stays = bought[device], others[device]
+        numbers = f"P50 {buys[0]:g} against {stays[0]:g}, P90 {buys[1]:g} against {stays[1]:g}"
+        yield TrendCheck(f"{device}: purchase sessions are longer from P50 to P90", _longer(buys, stays), numbers)
+        if buys[0] and stays[0]:
+            spread = buys[1] / buys[0], stays[1] / stays[0]
             numbers = f"P90 / P50 {spread[0]:.2f} against {spread[1]:.2f}"
             yield TrendCheck(f"{device}: their length varies less", spread[0] < spread[1], numbers)
     for outcome, word in OUTCOMES.items():
-        by_device = {
-            device: percentiles for (end_outcome, device), percentiles in ends.items() if end_outcome == outcome
-        }
-        numbers = ", ".join(f"{device} {half:g}–{ninety:g}" for device, (half, ninety) in by_device.items())
-        phone, tablet, pc = (by_device.get(device) for device in ("Smartphone", "Tablet", "PC"))
-        rest = [percentiles for device, percentiles in by_device.items() if device != "Smartphone"]
+        numbers = ", ".join(f"{device} {half:g}–{ninety:g}" for device, (half, ninety) in ends[outcome].items())
+        phone, tablet, pc = (ends[outcome].get(device) for device in ("Smartphone", "Tablet", "PC"))
+        rest = [percentiles for device, percentiles in ends[outcome].items() if device != "Smartphone"]
         if phone is not None and rest:
             shortest = all(_longer(percentiles, phone) for percentiles in rest)
-            chance = 1 / len(by_device)
+            chance = 1 / len(ends[outcome])
             yield TrendCheck(f"{word} sessions are shortest on smartphones", shortest, numbers, chance)
         if tablet is not None and pc is not None:
             yield TrendCheck(f"{word} sessions are longer on PCs than on tablets", _longer(pc, tablet), numbers)
@@ -418,10 +396,10 @@ def figure_6_4(means: Means) -> Iterator[TrendCheck]:
 def figure_6_5(means: Means) -> Iterator[TrendCheck]:
     """Section 6.4.4: who was on a device stays on it, except on TV; PC holds best, and TV is hardly gone to."""
     # Systems are the devices gone to, labels those left.
-    left: dict[str, dict[str, float]] = {}
+    left: defaultdict[str, dict[str, float]] = defaultdict(dict)
     for to, chances in means.items():
         for before, share in chances.items():
-            left.setdefault(before, {})[to] = share
+            left[before][to] = share
     for before, after in left.items():
         if before not in after or len(after) < 2:
             continue
@@ -453,128 +431,9 @@ def _percentages(shares: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {share:.2f} %" for name, share in shares.items())
 
 
-# Figures 6.2 to 6.7 of the thesis, drawn from what a study found in one log, beside what the text prints.
+# Figures 6.2 to 6.5 of the thesis, drawn from what a study found in one log, beside what the text prints.
 #
 # The values behind the printed figures are not available; the numbers of the text are drawn or quoted below.
-
-# Plots of Figures 6.6 and 6.7 out of the values of a study's cells.
-
-MEASURES = ("", "ROC-AUC", "PR-AUC", "calibration error")
-"""What precedes the step in a label: nothing for F1."""
-ALL_BOUGHT = "all bought"
-PRINTED_IDENTIFIED = 96
-"""Section 6.5.3: "stays around 96 %"."""
-_Curves = dict[tuple[str, str, str], dict[int, float]]
-"""(setting, model, feature set) → step → value."""
-
-
-def shares(values: Mapping[str, float], axis: str) -> Plot:
-    """One lying bar for each name, the largest on top."""
-    names = sorted(values, key=lambda name: values[name])
-    with drawing(7.4, 0.9 + 0.3 * len(names)) as (figure, axes):
-        axes.barh(names, [values[name] for name in names], color=SERIES[0], height=0.62)
-        axes.set_xlabel(axis)
-        axes.tick_params(axis="y", length=0)
-        axes.grid(axis="y", visible=False)
-        return figure
-
-
-def over_steps(values: Mapping[str, float], printed: Mapping[str, float], axis: str) -> Plot:
-    """A curve over the steps of a session; `printed` values are hollow marks."""
-    with drawing(4.6, 2.8) as (figure, axes):
-        measured, printed_steps = _steps(values), _steps(printed)
-        axes.plot(list(measured), list(measured.values()), color=SERIES[0], marker="o", linewidth=1.8)
-        axes.plot(
-            list(printed_steps),
-            list(printed_steps.values()),
-            "D",
-            color=SERIES[1],
-            fillstyle="none",
-            markersize=10,
-            clip_on=False,
-        )
-        axes.set_ylim(0, 106)
-        _at_steps(axes)
-        axes.set_ylabel(axis)
-        return figure
-
-
-def prediction_panels(means: Mapping[str, Mapping[str, float]]) -> Plot:
-    """A panel for each measure and setting, two in a row; a colour and a marker for each model."""
-    # Of two settings each has a column; one alone has its measures in both.
-    by_measure = {measure: _curves(means, measure) for measure in MEASURES}
-    settings = list(dict.fromkeys(key[0] for curves in by_measure.values() for key in curves))
-    models = list(dict.fromkeys(key[1] for curves in by_measure.values() for key in curves if key[1] != ALL_BOUGHT))
-    shown = [(measure, setting) for measure, curves in by_measure.items() if curves for setting in settings]
-    rows = -(-len(shown) // 2)
-    with drawing(9.0, 0.9 + 2.7 * rows, rows=rows, columns=2) as (figure, drawn):
-        panels = drawn.ravel()
-        for axes, (measure, setting) in zip(panels, shown, strict=False):
-            for (curve_setting, model, feature_set), values in by_measure[measure].items():
-                if curve_setting == setting:
-                    _curve(
-                        axes, values, None if model == ALL_BOUGHT else models.index(model), feature_set == "extended"
-                    )
-            if not measure and setting == "identified":
-                axes.axhline(PRINTED_IDENTIFIED, color=FAINT, linewidth=1)
-                axes.annotate(
-                    "thesis: around 96", (0, PRINTED_IDENTIFIED), (2, -3), textcoords="offset points",
-                    va="top", fontsize=8, color=FAINT,
-                )  # fmt: skip
-            axes.set_title(setting, loc="left")
-            axes.set_ylabel(f"{measure or 'F1'}, × 100")
-            _at_steps(axes)
-        for axes in panels[len(shown) :]:
-            axes.set_axis_off()
-        first = panels[0]
-        for position, model in enumerate(models):
-            mark = MARKERS[position % len(MARKERS)]
-            first.plot([], [], color=SERIES[position % len(SERIES)], marker=mark, markersize=4.2, label=model)
-        first.plot([], [], color=INK, label="extended")
-        first.plot([], [], color=INK, linestyle=DASHES[1], label="baseline")
-        first.plot([], [], color=INK, linestyle=DASHES[2], label="all called a purchase")
-        figure.legend(*first.get_legend_handles_labels(), loc="outside upper center", ncols=5, fontsize=8.5)
-        return figure
-
-
-def _curve(axes: Axes, values: Mapping[int, float], model: int | None, solid: bool) -> None:
-    """One curve: of the model of that number, or dotted, for none, of calling everything a purchase."""
-    if model is None:
-        axes.plot(list(values), list(values.values()), color=INK, linestyle=DASHES[2], linewidth=1.4)
-        return
-    axes.plot(
-        list(values),
-        list(values.values()),
-        color=SERIES[model % len(SERIES)],
-        linestyle="-" if solid else DASHES[1],
-        marker=MARKERS[model % len(MARKERS)],
-        markersize=4.2,
-        fillstyle="full" if solid else "none",
-        linewidth=1.6 if solid else 1.1,
-    )
-
-
-def _curves(means: Mapping[str, Mapping[str, float]], measure: str) -> _Curves:
-    curves: _Curves = {}
-    for name, values in means.items():
-        setting, _, rest = name.partition(", ")
-        model, _, feature_set = rest.partition(", ")
-        steps = _steps({point_of(label): value for label, value in values.items() if measure_of(label) == measure})
-        if steps:
-            curves[setting, model, feature_set] = steps
-    return curves
-
-
-def _steps(values: Mapping[str, float]) -> dict[int, float]:
-    return {int(label.removeprefix("step ")): value for label, value in values.items()}
-
-
-def _at_steps(axes: Axes) -> None:
-    from matplotlib.ticker import MaxNLocator
-
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set_xlabel("step: pages opened so far")
-
 
 MOST_ROUND = 6
 """Devices that the round diagram has room for."""
@@ -593,28 +452,26 @@ def lengths(means: Means, printed: PublishedValues) -> Iterator[Drawing]:
         )
 
 
-def weekdays(means: Means, printed: PublishedValues) -> Iterator[Drawing]:
-    """Figure 6.3: on which days sessions begin."""
-    yield from _bars(
-        "figure-6-3",
-        "day on which the session begins",
-        "The thesis: Tuesday, Wednesday and Thursday hold 48.55 % of the purchase sessions; Monday, Wednesday and "
-        "Thursday 58.55 % of the others.",
-        means,
-    )
+def _bars(name: str, axis: str, thesis: str) -> DrawFigure:
+    def draw(means: Means, printed: PublishedValues) -> Iterator[Drawing]:
+        outcomes = {outcome: means.get(outcome, {}) for outcome in (BUYING, OTHER)}
+        rows = list(dict.fromkeys(label for values in outcomes.values() for label in values))
+        if rows:
+            svg = outcome_bars(_statistic(name, rows, outcomes), (BUYING, OTHER), labels=OUTCOME_LABELS, axis=axis)
+            yield svg, f"Bars of one colour add up to 100 %; intervals are in visir sessions describe. {thesis}"
+
+    return draw
 
 
-def hours(means: Means, printed: PublishedValues) -> Iterator[Drawing]:
-    """Figure 6.4: at which hours sessions begin."""
-    yield from _bars("figure-6-4", "hour in which the session begins", "The thesis prints no number of it.", means)
-
-
-def _bars(name: str, axis: str, thesis: str, means: Means) -> Iterator[Drawing]:
-    outcomes = {outcome: means.get(outcome, {}) for outcome in (BUYING, OTHER)}
-    rows = list(dict.fromkeys(label for values in outcomes.values() for label in values))
-    if rows:
-        svg = outcome_bars(_statistic(name, rows, outcomes), (BUYING, OTHER), labels=OUTCOME_LABELS, axis=axis)
-        yield svg, f"Bars of one colour add up to 100 %; intervals are in visir sessions describe. {thesis}"
+weekdays = _bars(
+    "figure-6-3",
+    "day on which the session begins",
+    "The thesis: Tuesday, Wednesday and Thursday hold 48.55 % of the purchase sessions; Monday, Wednesday and Thursday "
+    "58.55 % of the others.",
+)
+"""Figure 6.3: on which days sessions begin."""
+hours = _bars("figure-6-4", "hour in which the session begins", "The thesis prints no number of it.")
+"""Figure 6.4: at which hours sessions begin."""
 
 
 def switches(means: Means, printed: PublishedValues) -> Iterator[Drawing]:
@@ -631,34 +488,6 @@ def switches(means: Means, printed: PublishedValues) -> Iterator[Drawing]:
             transition_diagram(transitions),
             "As the thesis draws it: in each circle the chance of staying, arrows as thick as the step is likely; "
             "steps below 0.5 % are left out, the weakest drawn is dashed.",
-        )
-
-
-def importance(means: Means, printed: PublishedValues) -> Iterator[Drawing]:
-    """Figure 6.6: which features a prediction uses."""
-    for setting, thesis in (
-        ("anonymous", "The thesis: week day first, then dwell times and the page score."),
-        ("identified", "The thesis: number of orders and days since the last, then dwell times and the page score."),
-    ):
-        if means.get(setting):
-            yield shares(means[setting], f"{setting}: % of the decrease in impurity"), thesis
-    static = means.get("static features", {})
-    if static:
-        printed_shares = {label: value for (system, label), value in printed.items() if system == "static features"}
-        yield (
-            over_steps(static, printed_shares, "static features, %"),
-            "Anonymous setting: the share of all static features. Hollow: printed in the text.",
-        )
-
-
-def predictions(means: Means, printed: PublishedValues) -> Iterator[Drawing]:
-    """Figure 6.7: how well purchase is predicted, step by step."""
-    if means:
-        yield (
-            prediction_panels(means),
-            "Solid and filled: extended feature set; dashed and hollow: baseline. Dotted: calling every session a "
-            "purchase. The thesis prints F1 alone, as a figure, and says that identified sessions stay around 96 %; "
-            "ROC-AUC, PR-AUC and the calibration error are not the thesis's.",
         )
 
 

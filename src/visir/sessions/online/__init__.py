@@ -1,1 +1,1 @@
-"""Online evaluation: a log of decisions (`decisions`), and what it says at any time (`sequential`, `ab_test`)."""
+"""Online evaluation: a log of decisions, and what it says at any time (`ab_test`)."""

@@ -103,36 +103,23 @@ def difference_over_time(
     first: Sums, second: Sums, *, error: float = ERROR, planned: int = PLANNED
 ) -> DifferenceOverTime:
     """The always-valid interval of a difference of means at every look, and the p-value."""
-    t = first.units + second.units
+    sides, t = (first, second), first.units + second.units
     rho = (-2 * np.log(error) + np.log1p(-2 * np.log(error))) / planned
     difference = first.mean - second.mean
-    spreads = _spreads(first, second)
+    are_amounts = (first.yy != first.y) | (second.yy != second.y)  # an outcome so far is neither 0 nor 1
     with np.errstate(invalid="ignore", divide="ignore"):
-        variance = t * (spreads[0] / first.units + spreads[1] / second.units)
+        pooled = sum((side.units - 1) * side.variance for side in sides) / sum(side.units - 1 for side in sides)
+        least = np.where(are_amounts, pooled, 0.0)
+        variance = t * sum(np.maximum(side.variance, least) / side.units for side in sides)
         width = np.sqrt(variance * 2 * (t * rho + 1) / (t**2 * rho) * np.log(np.sqrt(t * rho + 1) / error))
         log_p = np.log(t * rho + 1) / 2 - t**2 * rho * difference**2 / (2 * variance * (t * rho + 1))
-    least = np.minimum(first.other, second.other)
+    outcomes = np.minimum(first.other, second.other)
     zeros = np.minimum(first.units - first.other, second.units - second.other)
-    least = np.where(_are_amounts(first, second), least, np.minimum(least, zeros))
-    known = (least >= LEAST_OUTCOMES) & (variance > 0)
+    outcomes = np.where(are_amounts, outcomes, np.minimum(outcomes, zeros))
+    known = (outcomes >= LEAST_OUTCOMES) & (variance > 0)
     p = np.minimum.accumulate(np.where(known, np.exp(np.minimum(log_p, 0.0)), 1.0))
     width = np.where(known, width, np.inf)
     return DifferenceOverTime(difference, difference - width, difference + width, p)
-
-
-def _are_amounts(first: Sums, second: Sums) -> NDArray[np.bool_]:
-    """Whether an outcome so far is neither 0 nor 1."""
-    return np.asarray((first.yy != first.y) | (second.yy != second.y))
-
-
-def _spreads(first: Sums, second: Sums) -> tuple[Floats, Floats]:
-    """The variance of each side, at least the pooled one where an outcome is an amount, not 0 or 1."""
-    sides = first, second
-    with np.errstate(invalid="ignore", divide="ignore"):
-        freedom = sum(side.units - 1 for side in sides)
-        pooled = sum((side.units - 1) * side.variance for side in sides) / freedom
-    least = np.where(_are_amounts(first, second), pooled, 0.0)
-    return np.maximum(first.variance, least), np.maximum(second.variance, least)
 
 
 def sample_ratio_p(counts: ArrayLike, shares: ArrayLike) -> Floats:
@@ -243,13 +230,8 @@ def read_decisions(path: str | Path) -> list[Decision]:
     for number, line in enumerate(iter_lines(path), start=1):
         if number == 1:
             line = line.removeprefix(b"\xef\xbb\xbf")
-        if not line.strip():
-            continue
-        row = _row(line)
-        wrong = [row] if isinstance(row, str) else _faults(row)
-        if not isinstance(row, str) and not wrong:
-            wrong = _join(sessions, row, number)
-        faults += [f"{path}, line {number}: {fault}" for fault in wrong]
+        if line.strip():
+            faults += [f"{path}, line {number}: {fault}" for fault in _add_line(sessions, line, number)]
     timeless = [each.line for each in sessions.values() if not each.timed]
     if 0 < len(timeless) < len(sessions):
         faults += [f"{path}, line {line}: no time, though other sessions have one" for line in timeless]
@@ -264,29 +246,44 @@ def read_decisions(path: str | Path) -> list[Decision]:
     return sorted(sessions.values(), key=lambda each: (each.time, each.line))
 
 
-def _row(line: bytes) -> dict[str, Any] | str:
-    """The object of a line, or what is wrong with it."""
+def _add_line(sessions: dict[str, Decision], line: bytes, number: int) -> list[str]:
+    """Add a line to its session; returns what is wrong with it, or contradicts."""
     try:
         row = json.loads(line.decode())
     except (ValueError, RecursionError) as fault:
-        return f"not JSON ({fault})"
-    return row if isinstance(row, dict) else "JSON, but no object"
-
-
-def _faults(row: dict[str, Any]) -> list[str]:
+        return [f"not JSON ({fault})"]
+    if not isinstance(row, dict):
+        return ["JSON, but no object"]
     faults = [f"unknown key {key!r}; {nearest(key, KEYS)}" for key in row if key not in KEYS]
+    told: list[Any] = [row.get(key) for key in KEYS]
+    name, visitor, variant, decision, at, outcome = told
     faults += [
         f"{key} is {json.dumps(value)}, not a text"
-        for key in ("session", "visitor", "variant")
-        if (value := row.get(key)) is not None and not (isinstance(value, str) and value)
+        for key, value in (("session", name), ("visitor", visitor), ("variant", variant))
+        if value is not None and not (isinstance(value, str) and value)
     ]
-    if row.get("session") is None:
+    if name is None:
         faults.append("no session")
-    outcome = row.get("outcome")
     if outcome is not None and not (isinstance(outcome, bool | int | float) and math.isfinite(outcome)):
         faults.append(f"outcome is {json.dumps(outcome)}, not a number")
-    if row.get("time") is not None and _microseconds(row["time"]) is None:
-        faults.append(f"time is {json.dumps(row['time'])}: neither ISO 8601 with an offset nor microseconds since 1970")
+    time = None if at is None else _microseconds(at)
+    if at is not None and time is None:
+        faults.append(f"time is {json.dumps(at)}: neither ISO 8601 with an offset nor microseconds since 1970")
+    if faults:
+        return faults
+    value = None if outcome is None else float(outcome)
+    known = sessions.get(name)
+    if known is None:
+        if variant is None:
+            return [f"session {name!r} has no variant yet: its decision must come first"]
+        decided, when = "" if decision is None else str(decision).lower(), number if time is None else time
+        sessions[name] = Decision(name, variant, visitor or name, decided, when, value, number, time is not None)
+        return []
+    if variant is not None and variant != known.variant:
+        faults.append(f"session {name!r} saw {known.variant!r} at line {known.line}, and now {variant!r}")
+    if visitor is not None and visitor != known.visitor:
+        faults.append(f"session {name!r} is of {known.visitor!r} at line {known.line}, and now of {visitor!r}")
+    known.outcome = known.outcome if value is None else value
     return faults
 
 
@@ -298,30 +295,6 @@ def _microseconds(value: object) -> int | None:
     except ValueError:
         return None
     return round(moment.timestamp() * 1e6) if moment.tzinfo is not None else None
-
-
-def _join(sessions: dict[str, Decision], row: dict[str, Any], number: int) -> list[str]:
-    """Add a line to its session; returns what contradicts."""
-    name, variant, outcome = row["session"], row.get("variant"), row.get("outcome")
-    known = sessions.get(name)
-    if known is None:
-        if variant is None:
-            return [f"session {name!r} has no variant yet: its decision must come first"]
-        time = None if row.get("time") is None else _microseconds(row["time"])
-        decision = "" if row.get("decision") is None else str(row["decision"]).lower()
-        value = None if outcome is None else float(outcome)
-        visitor, timed = row.get("visitor") or name, time is not None
-        when = number if time is None else time
-        sessions[name] = Decision(name, variant, visitor, decision, when, value, number, timed)
-        return []
-    faults = []
-    if variant is not None and variant != known.variant:
-        faults.append(f"session {name!r} saw {known.variant!r} at line {known.line}, and now {variant!r}")
-    if row.get("visitor") is not None and row["visitor"] != known.visitor:
-        faults.append(f"session {name!r} is of {known.visitor!r} at line {known.line}, and now of {row['visitor']!r}")
-    if outcome is not None:
-        known.outcome = float(outcome)
-    return faults
 
 
 HOUR = 3_600_000_000
@@ -432,7 +405,7 @@ def ab_test(
     """Read out an online test from its log of decisions.
 
     The unit is the visitor: the sum of the outcomes of all its sessions so far counts for the variant that it saw
-    first. Intervals and p-values are valid at any time (`sequential`); several variants share `error` (Bonferroni).
+    first. Intervals and p-values are valid at any time; several variants share `error` (Bonferroni).
 
     Args:
         log: A file of `DecisionLog`, or any JSON lines of that form.
@@ -469,46 +442,43 @@ def ab_test(
             code="largest-amount-counts",
         )
     names = [control, *(name for name in plan if name != control)]
-    units = {decision.visitor for decision in decisions if decision.visitor != decision.session}
-    timed = decisions[0].timed
     sums, several, values = _running(decisions, names, np.inf if most is None else most)
     each = error / (len(names) - 1)
     effects = []
     for name in names[1:]:
         path = difference_over_time(sums[name], sums[control], error=each, planned=planned)
         rejected = np.flatnonzero(path.p < each)
-        count = (sums[name].units + sums[control].units).astype(int)
-        points = zip(count, path.difference, path.low, path.high, strict=True)
-        effects.append(
-            VariantEffect(
-                name,
-                float(path.difference[-1]),
-                _finite(path.low[-1]),
-                _finite(path.high[-1]),
-                float(path.p[-1]),
-                each,
-                int(count[rejected[0]]) if len(rejected) else None,
-                tuple((int(n), _finite(d), _finite(low), _finite(high)) for n, d, low, high in points),
-            )
-        )
-    counts = np.stack([sums[name].units for name in names], axis=1)
-    ratio = sample_ratio_p(counts, [plan[name] for name in names])
-    results = tuple(_result(name, decisions, sums[name]) for name in names)
+        count = (sums[name].units + sums[control].units).astype(int).tolist()
+        looks = [(n, *map(_finite, ends)) for n, *ends in zip(count, path.difference, path.low, path.high, strict=True)]
+        decided, (_, _, low, high) = count[rejected[0]] if len(rejected) else None, looks[-1]
+        now = float(path.difference[-1]), low, high, float(path.p[-1])
+        effects.append(VariantEffect(name, *now, each, decided, tuple(looks)))
+    ratio = sample_ratio_p(np.stack([sums[name].units for name in names], axis=1), [plan[name] for name in names])
+    results = []
+    for name in names:
+        own = [decision for decision in decisions if decision.variant == name]
+        decided_as = Counter(decision.decision for decision in own if decision.decision)
+        without = sum(decision.outcome is None for decision in own)
+        units, positive = int(sums[name].units[-1]), int(sums[name].other[-1])
+        mean = float(sums[name].mean[-1]) if units else 0.0
+        counts = dict(sorted(decided_as.items()))
+        results.append(VariantResult(name, len(own) - without, units, mean, positive, counts, without))
+    has_visitors = any(decision.visitor != decision.session for decision in decisions)
     return AbTest(
-        Path(log).name,
-        control,
-        results,
-        tuple(effects),
-        {name: plan[name] for name in names},
-        float(ratio[-1]),
-        several,
-        error,
-        planned,
-        "visitors" if units else "sessions",
-        timed,
-        most,
-        sum(abs(value) > most for value in values) if most is not None else 0,
-        any(value not in (0.0, 1.0) for value in values),
+        name=Path(log).name,
+        control=control,
+        variants=tuple(results),
+        effects=tuple(effects),
+        planned_shares={name: plan[name] for name in names},
+        ratio_p=float(ratio[-1]),
+        several=several,
+        error=error,
+        planned=planned,
+        unit="visitors" if has_visitors else "sessions",
+        timed=decisions[0].timed,
+        most=most,
+        cut=0 if most is None else sum(abs(value) > most for value in values),
+        amounts=any(value not in (0.0, 1.0) for value in values),
     )
 
 
@@ -541,24 +511,19 @@ def _running(
     decisions: list[Decision], names: list[str], most: float
 ) -> tuple[dict[str, Sums], int, Collection[float]]:
     """Sums of every variant at every look, how many units saw several variants, and the outcome of each unit."""
-    first = decisions[0].time
-    last = decisions[-1].time
-    step = max(HOUR if decisions[0].timed else 1, -(-(last - first + 1) // MOST_LOOKS))
+    first, lasted = decisions[0].time, decisions[-1].time - decisions[0].time + 1
+    step = max(HOUR if decisions[0].timed else 1, -(-lasted // MOST_LOOKS))
     numbers = {name: [0.0, 0.0, 0.0, 0.0] for name in names}
     recorded: dict[str, list[list[float]]] = {name: [] for name in names}
     unit_variant: dict[str, str] = {}
     unit_value: dict[str, float] = {}
     several: set[str] = set()
-
-    def look() -> None:
-        for name in names:
-            recorded[name].append(list(numbers[name]))
-
-    moment = first + step
+    looks = 0
     for decision in decisions:
-        while decision.time >= moment:
-            look()
-            moment += step
+        while decision.time >= first + (looks + 1) * step:
+            looks += 1
+            for name in names:
+                recorded[name].append(list(numbers[name]))
         if decision.outcome is None:
             continue
         variant = unit_variant.setdefault(decision.visitor, decision.variant)
@@ -573,18 +538,8 @@ def _running(
         sums[1] += new - old
         sums[2] += new**2 - old**2
         sums[3] += (new != 0) - (old != 0)
-    look()
-    arrays = {name: Sums(*np.array(recorded[name], np.float64).T) for name in names}
+    arrays = {name: Sums(*np.array([*recorded[name], numbers[name]], np.float64).T) for name in names}
     return arrays, len(several), unit_value.values()
-
-
-def _result(name: str, decisions: list[Decision], sums: Sums) -> VariantResult:
-    own = [decision for decision in decisions if decision.variant == name]
-    decided = Counter(decision.decision for decision in own if decision.decision)
-    without = sum(decision.outcome is None for decision in own)
-    units, positive = int(sums.units[-1]), int(sums.other[-1])
-    mean = float(sums.mean[-1]) if units else 0.0
-    return VariantResult(name, len(own) - without, units, mean, positive, dict(sorted(decided.items())), without)
 
 
 def _finite(value: float) -> float | None:

@@ -21,24 +21,17 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
-from itertools import repeat
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from zoneinfo import ZoneInfo
 
 from visir.errors import VisirError
 from visir.files import json_bytes, read_json
 from visir.fingerprint import hash_json
 from visir.sessions.definition import COLUMNS, LogMapping
-from visir.sessions.examples import (
-    CUSTOMER_DAYS,
-    DAY,
-    SETTINGS,
-    VISITOR_DAYS,
-    Setting,
-)
-from visir.sessions.prediction.live_classifier import SequenceClassifier
+from visir.sessions.examples import CUSTOMER_DAYS, DAY, SETTINGS, VISITOR_DAYS, Setting
+from visir.sessions.prediction.models import SequenceClassifier
 from visir.sessions.prediction.purchase_model import PurchaseModel, load_model
 from visir.sessions.prediction.stream_events import (
     TEXTS,
@@ -52,7 +45,6 @@ from visir.sessions.prediction.stream_events import (
     read_stream,
 )
 from visir.sessions.sql import parts_of
-from visir.sessions.table_labels import Floats, SessionExamples
 from visir.storage import check_version, new_file
 
 if TYPE_CHECKING:
@@ -86,6 +78,8 @@ more, the one that was quiet for longest is closed: a stream whose clock stands 
 MOST_VISITORS = MOST_PAST = 10_000_000
 """Visitors, and customers' sessions, of which something is remembered, about 300 bytes each; of more, the visitor who
 is away for longest, or the customer with the oldest session, is forgotten."""
+
+T = TypeVar("T")
 
 _RECENT = 15
 _SAVED = tuple(name for name in OpenSession.__slots__ if name not in ("hidden", "quiet", "is_over"))
@@ -191,10 +185,8 @@ class LiveScorer:
         number = self._number(visitor, began)
         self._keep_visitor(visitor, number, ended)
         if customer is not None:
-            past = self._past[customer]
-            before = len(past.over)
-            past.insert(EndedSession(ended, began, visitor, number, device, orders))
-            self._resized(customer, past, before)
+            session = EndedSession(ended, began, visitor, number, device, orders)
+            self._of_customer(customer, lambda past: past.insert(session))
 
     def remember_sessions(self, folder: str | Path) -> None:
         """Add all sessions of a folder to what is remembered.
@@ -236,31 +228,36 @@ class LiveScorer:
     def _take(self, event: Event, fault: Fault | None) -> list[_Due]:
         """Let an event change its session; return the steps that it brings."""
         if fault is not None:
-            return self._set_aside(fault[0])
+            self.rejected[fault[0]] += 1
+            return []
         row: dict[str, Any] = {"action": event["action"]}
         for name in TEXTS:  # an id may be a number
             value = event.get(name)
             row[name] = None if value is None or value == "" else str(value)
         visitor, time, customer = row["visitor"], int(event["time"]), row["customer"]
         if time > self._now() + AHEAD:
-            return self._set_aside("future")
+            self.rejected["future"] += 1
+            return []
         self._tick(time)
         session = self._open.get(visitor)
         same = (*_compared(row), price_of(event.get("price")), time)
         if session is not None:
-            if time < session.ended:
-                return self._set_aside("late")
+            is_late = time < session.ended
             if time == session.ended and same in session.moment:
-                return self._set_aside("duplicate")
+                self.rejected["duplicate"] += 1
+                return []
+        elif visitor in self._visitors:
+            is_late = time - self._visitors[visitor][1] <= self.idle
+        else:
+            is_late = time < self._forgot - VISITOR_DAYS * DAY  # its visitor would be forgotten by now
+        if is_late:
+            self.rejected["late"] += 1
+            return []
+        if session is not None:
             other = customer is not None and session.customer not in (None, customer)
             if time - session.ended > self.idle or other:
                 self._close(session)
                 session = None
-        elif visitor in self._visitors:
-            if time - self._visitors[visitor][1] <= self.idle:
-                return self._set_aside("late")
-        elif time < self._forgot - VISITOR_DAYS * DAY:  # whose visitor would be forgotten by now
-            return self._set_aside("late")
         begins = session is None
         if session is None:
             if len(self._open) >= MOST_OPEN:
@@ -274,20 +271,19 @@ class LiveScorer:
             self._past_size -= self._past[session.first["customer"][0]].heard_of(session)
         elif before is None and session.customer is not None:
             self._past[session.customer].add_open(session)
-        return [due for step in steps if (due := self._due(session, step, time)) is not None]
+        due = []
+        for step in steps:
+            known = session.first.get("customer")
+            setting: Setting = "identified" if known is not None and known[1] <= step else "anonymous"
+            part = self._parts[setting]
+            if part is not None and step < len(part.steps):
+                due.append(_Due(session, step, time, setting, self._past_of(session)))
+        return due
 
     def _number(self, visitor: str, began: int) -> int:
         """The number of a session that begins, among those since the visitor was last away for long."""
         number, ended = self._visitors.get(visitor, (0, 0))
         return 1 if began - ended > VISITOR_DAYS * DAY else number + 1
-
-    def _due(self, session: OpenSession, step: int, time: int) -> _Due | None:
-        customer = session.first.get("customer")
-        setting: Setting = "identified" if customer is not None and customer[1] <= step else "anonymous"
-        part = self._parts[setting]
-        if part is None or step >= len(part.steps):
-            return None
-        return _Due(session, step, time, setting, self._past_of(session))
 
     def _scores(self, due: Sequence[_Due]) -> list[Score]:
         """The scores of steps. Those of one step are computed together: no feature depends on what came after it."""
@@ -298,11 +294,16 @@ class LiveScorer:
         for (_, step), places in sorted(groups.items(), key=lambda group: group[0][1]):  # a session's in their order
             part = self._parts[due[places[0]].setting]
             assert part is not None
-            rows = [due[place] for place in places]
-            sessions = [row.session for row in rows]
-            examples = examples_of(sessions, [row.past for row in rows], self._zone)
-            if isinstance(part, SequenceClassifier):
-                answers = _advanced(part, sessions, examples, step)
+            sessions = [due[place].session for place in places]
+            examples = examples_of(sessions, [due[place].past for place in places], self._zone)
+            if isinstance(part, SequenceClassifier):  # the sessions keep their states
+                states = part.start(len(sessions))
+                for state, session in zip(states, sessions, strict=True):
+                    if session.hidden is not None:
+                        state[:] = session.hidden
+                after, answers = part.advance(states, examples, step)
+                for state, session in zip(after.tolist(), sessions, strict=True):
+                    session.hidden = state
             else:
                 answers = part.probability(examples, step)
             for place, chance in zip(places, answers.tolist(), strict=True):
@@ -316,21 +317,22 @@ class LiveScorer:
         """The customer's sessions that were over when this one began, in their order; some may still be open here."""
         if session.customer is None:
             return []
+        limit = session.began - self.idle
         oldest = session.began - CUSTOMER_DAYS * DAY if "all" in self.model.parts else 0
-        past = self._past[session.customer]
-        before = len(past.over)
-        earlier = past.before(session.began - self.idle, oldest)
-        self._resized(session.customer, past, before)
-        return earlier
+        return self._of_customer(session.customer, lambda past: past.before(limit, oldest))
 
-    def _resized(self, customer: str, past: CustomerSessions, before: int) -> None:
-        """What a customer did has another size; what there is no room for is forgotten."""
+    def _of_customer(self, customer: str, change: Callable[[CustomerSessions], T]) -> T:
+        """Do something with what a customer did; what there is no room for after it is forgotten."""
+        past = self._past[customer]
+        before = len(past.over)
+        result = change(past)
         self._past_size += len(past.over) - before
         if past.first is not None and not before:
             self._aged.add(customer, past.first)
         while self._past_size > MOST_PAST and len(self._past) > 1:
             self.crowded_out["customers"] += 1
             self._past_size -= len(self._past.pop(self._aged.oldest()).over)
+        return result
 
     def _keep_visitor(self, visitor: str, number: int, ended: int) -> None:
         if visitor not in self._visitors and len(self._visitors) >= MOST_VISITORS:
@@ -351,25 +353,18 @@ class LiveScorer:
             for visitor in self._quiet.before(now - self.idle):
                 self._close(self._open[visitor])
         if abs(now - self._forgot) >= DAY:
-            self._forgot = now
-            self._forget(now)
-
-    def _forget(self, now: int) -> None:
-        stay = []
-        for visitor in self._away.before(now - VISITOR_DAYS * DAY):
-            if visitor in self._open:
-                stay.append(visitor)
-            else:
-                del self._visitors[visitor]
-        for visitor in stay:
-            self._away.add(visitor, self._visitors[visitor][1])
-        if "all" in self.model.parts:
+            self._forgot, stay = now, []
+            for visitor in self._away.before(now - VISITOR_DAYS * DAY):
+                if visitor in self._open:
+                    stay.append(visitor)
+                else:
+                    del self._visitors[visitor]
+            for visitor in stay:
+                self._away.add(visitor, self._visitors[visitor][1])
             oldest = now - (CUSTOMER_DAYS + 1) * DAY
-            for customer in self._aged.before(oldest):
+            for customer in self._aged.before(oldest) if "all" in self.model.parts else ():
                 past = self._past[customer]
-                before = len(past.over)
-                past.forget(oldest)
-                self._past_size += len(past.over) - before
+                self._past_size -= past.forget(oldest)
                 if past.first is not None:
                     self._aged.add(customer, past.first)
                 elif not past.open:
@@ -385,26 +380,23 @@ class LiveScorer:
         ended, customer = session.over(), session.customer
         self._keep_visitor(session.visitor, session.session, session.ended)
         if customer is not None:
-            past = self._past[customer]
-            before = len(past.over)
-            past.close(session, ended)
-            self._resized(customer, past, before)
+            self._of_customer(customer, lambda past: past.close(session, ended))
         self._closed(ended, customer)
-
-    def _set_aside(self, reason: str) -> list[_Due]:
-        self.rejected[reason] += 1
-        return []
 
     def to_state(self) -> dict[str, Any]:
         """What is remembered, as plain values."""
         hidden = {session.visitor: session.hidden for session in self._open.values() if session.hidden is not None}
+        quiet = {id(session.quiet) for session in self._open.values()}  # they may go on, and are no past yet
         return ({"hidden": hidden} if hidden else {}) | {
-            "open": [[*map(_saved, _SAVED, repeat(session))] for session in self._open.values()],
+            "open": [
+                [list(session.moment) if name == "moment" else getattr(session, name) for name in _SAVED]
+                for session in self._open.values()
+            ],
             "visitors": self._visitors,
             "past": {
                 customer: [[getattr(ended, name) for name in EndedSession.__slots__] for ended in closed]
                 for customer, past in self._past.items()
-                if (closed := past.closed())
+                if (closed := [ended for ended in past.over if id(ended) not in quiet])
             },
             "rejected": dict(self.rejected),
             "crowded_out": dict(self.crowded_out),
@@ -438,11 +430,6 @@ class LiveScorer:
         self.rejected = Counter(state["rejected"])
         recent, self._seen, self._swept, self._forgot = state["clock"]
         self._recent = deque(recent, _RECENT)
-
-
-def _saved(name: str, session: OpenSession) -> Any:
-    value = getattr(session, name)
-    return list(value) if name == "moment" else value
 
 
 class _Ages:
@@ -489,20 +476,6 @@ class _Ages:
             if last is not None:
                 return name
         return None
-
-
-def _advanced(
-    part: SequenceClassifier, sessions: Sequence[OpenSession], examples: SessionExamples, step: int
-) -> Floats:
-    """(n,) the chances after a step; the sessions keep their states."""
-    before = part.start(len(sessions))
-    for state, session in zip(before, sessions, strict=True):
-        if session.hidden is not None:
-            state[:] = session.hidden
-    after, chances = part.advance(before, examples, step)
-    for session, state in zip(sessions, after.tolist(), strict=True):
-        session.hidden = state
-    return chances
 
 
 # The state of a stream in one file: written at once, so that a killed reader goes on from the last one.

@@ -20,11 +20,10 @@ from visir.errors import VisirError, require
 from visir.files import read_json
 from visir.sessions.examples import Sample, Setting
 from visir.sessions.features import FEATURES, LIVE_FEATURES, LearntFeatures
-from visir.sessions.prediction.live_classifier import CLASSIFIERS, LiveClassifier
-from visir.sessions.prediction.models import FittedClassifier, Scaling
+from visir.sessions.prediction.models import CLASSIFIERS, FittedClassifier, LiveClassifier, Scaling
 from visir.sessions.sql import parts_of
-from visir.sessions.table_labels import Bools, Floats, SessionExamples
-from visir.storage import MANIFEST, FolderKind, check_version, new_folder, read_checked
+from visir.sessions.table_labels import Bools, Floats, Ints, SessionExamples
+from visir.storage import MANIFEST, FolderChange, FolderKind, check_version, new_folder, read_checked
 
 # Where a log's purchases went: how many a model learns from and is tested on, and why the others are not used.
 
@@ -85,11 +84,9 @@ class PurchaseUse:
 def use_by_live_model(
     sessions: str | Path, examples: SessionExamples, train: Bools, test: Bools, *, drawn_all: bool
 ) -> PurchaseUse:
-    """What a live model uses of the purchases of a folder."""
-    # train: (n,) what the model learns from.
-    # test: (n,) what it is tested on.
+    """What a live model uses of the purchases of a folder, which learns from one mask and is tested on the other."""
     buys, used = examples.purchase, train | test
-    made = int(_purchases(sessions)["purchase"].sum())
+    made = len(_pages_of_purchases(sessions))
     missing = ORDERED_FIRST if drawn_all else f"{ORDERED_FIRST}, or {NOT_DRAWN}"
     return PurchaseUse(
         made,
@@ -104,24 +101,22 @@ def use_by_samples(
     sessions: str | Path, drawn: Mapping[Setting, SessionExamples], sample: Sample, features: int = 0
 ) -> PurchaseUse:
     """What samples of long sessions use of the purchases of a folder."""
-    columns = _purchases(sessions)
-    made, pages = int(columns["purchase"].sum()), columns["pages"][columns["purchase"]]
+    pages = _pages_of_purchases(sessions)
     used = {str(setting): int(examples.purchase.sum()) for setting, examples in drawn.items()}
     none, short = int((pages == 0).sum()), int(((pages > 0) & (pages < sample.min_pages)).sum())
     others = f"fewer than {sample.min_pages} pages before the order, another setting, or {NOT_DRAWN}"
-    rest = made - none - short - sum(used.values())
-    return PurchaseUse(
-        made, used, {"no page": none, f"fewer than {sample.min_pages} pages": short, others: rest}, features=features
-    )
+    rest = len(pages) - none - short - sum(used.values())
+    reasons = {"no page": none, f"fewer than {sample.min_pages} pages": short, others: rest}
+    return PurchaseUse(len(pages), used, reasons, features=features)
 
 
-def _purchases(sessions: str | Path) -> dict[str, Any]:
-    """Columns `purchase` and `pages` of the sessions of a folder."""
+def _pages_of_purchases(sessions: str | Path) -> Ints:
+    """The pages of each session of a folder that holds an order."""
     from visir.parquet import read_table
 
     tables = [read_table(part, ["purchase", "pages"]) for part, _ in parts_of(sessions)]
-    columns = {name: [table[name].to_numpy() for table in tables] for name in ("purchase", "pages")}
-    return {name: np.concatenate(parts) if parts else np.zeros(0, int) for name, parts in columns.items()}
+    pages = [table["pages"].to_numpy()[table["purchase"].to_numpy()] for table in tables]
+    return np.concatenate(pages) if pages else np.zeros(0, np.int64)
 
 
 VERSION = 2
@@ -145,8 +140,32 @@ class SettingModel:
 
     def probability(self, examples: SessionExamples, step: int) -> Floats:
         """(n,) chance that each session ends with a purchase, from nothing that is known after the step."""
-        features, states = self.learnt.features, self.learnt.states
-        return self.steps[step].probability(features, states, self.learnt.matrix(examples, step))
+        return self.steps[step].probability(self.learnt, self.learnt.matrix(examples, step))
+
+    def save(self, setting: str, change: FolderChange) -> dict[str, Any]:
+        """Write the estimators of scikit-learn, and return the rest as plain values."""
+        require("skops", extra="sessions", purpose="Saving a purchase model of the thesis's protocol")
+        import skops.io
+
+        steps = []
+        for step, fitted in enumerate(self.steps):
+            scaling = None if fitted.scaling is None else fitted.scaling.to_json()
+            rates = {"share": fitted.share, "base_rate": fitted.base_rate}
+            steps.append({**rates, "scaling": scaling, "numbers": fitted.numbers})
+            if fitted.estimator is not None:
+                change.write(_name(setting, step), skops.io.dumps(fitted.estimator))
+        return {"learnt": self.learnt.to_json(), "steps": steps}
+
+    @classmethod
+    def load(cls, setting: str, folder: Path, model: str, values: Mapping[str, Any]) -> SettingModel:
+        """Back from what `save` wrote and returned."""
+        steps = []
+        for step, own in enumerate(values["steps"]):
+            scaling = None if own["scaling"] is None else Scaling.from_json(own["scaling"])
+            path = folder / _name(setting, step)  # there is none where every feature has one value only at this step
+            estimator = _read(path) if path.is_file() else None
+            steps.append(FittedClassifier(model, estimator, own["share"], scaling, own["numbers"], own["base_rate"]))
+        return cls(LearntFeatures.from_json(values["learnt"], FEATURES), tuple(steps))
 
 
 @dataclass(frozen=True, repr=False)
@@ -194,32 +213,29 @@ class PurchaseModel(Tabular, Plotted):
         Raises:
             VisirError: `out` exists, the model loses to a reference on later sessions, or these have one outcome.
         """
-        if not even_if_worse:
-            require_better(self)
-        document: dict[str, Any] = {"visir_purchase_model": VERSION, **self.card, "parts": {}}
+        report, anyway = self.card.get("report"), "to save it all the same: --even-if-worse (even_if_worse=True)"
+        if report is not None and not even_if_worse:
+            count, buys = report["sessions"], report["purchases"]
+            if buys in (0, count):
+                raise VisirError(
+                    f"{'none' if not buys else 'every one'} of the {count:,} later sessions has a purchase, so they "
+                    "cannot say whether the model is better than the references: it was not saved.",
+                    hint=f"test on more sessions (--test-share, --test-from), or take a longer log; {anyway}",
+                    code="visir-not-saved",
+                )
+            if self.loses_to:
+                raise VisirError(
+                    f"on later sessions the model loses to {' and '.join(self.loses_to)} "
+                    f"({verdict(report)}): it was not saved.",
+                    hint=f"take a longer log, or another classifier (--classifier lr), or look at the report; {anyway}",
+                    code="not-saved",
+                )
         with new_folder(out, MODEL, replace=replace) as change:
-            for setting, part in self.parts.items():
-                if not isinstance(part, SettingModel):
-                    document["parts"][setting] = part.to_json()
-                    continue
-                require("skops", extra="sessions", purpose="Saving a purchase model of the thesis's protocol")
-                import skops.io
-
-                steps = []
-                for step, fitted in enumerate(part.steps):
-                    scaling = None if fitted.scaling is None else fitted.scaling.to_json()
-                    steps.append(
-                        {
-                            "share": fitted.share,
-                            "base_rate": fitted.base_rate,
-                            "scaling": scaling,
-                            "numbers": fitted.numbers,
-                        }
-                    )
-                    if fitted.estimator is not None:
-                        change.write(_name(setting, step), skops.io.dumps(fitted.estimator))
-                document["parts"][setting] = {"learnt": part.learnt.to_json(), "steps": steps}
-            change.write_json("model.json", document)
+            parts = {
+                setting: part.save(setting, change) if isinstance(part, SettingModel) else part.to_json()
+                for setting, part in self.parts.items()
+            }
+            change.write_json("model.json", {"visir_purchase_model": VERSION, **self.card, "parts": parts})
         return Path(out)
 
     def __repr__(self) -> str:
@@ -235,40 +251,11 @@ class PurchaseModel(Tabular, Plotted):
 
 def verdict(report: Mapping[str, Any]) -> str:
     """A report in a sentence: the log loss of each reference against the model's, from the first page on."""
-    parts = [
-        f"{_number(value)} {_ends(low, high)} less log loss than {name}"
-        for name, (value, low, high) in report["less_loss"].items()
-    ]
+    parts = []
+    for name, (value, low, high) in report["less_loss"].items():
+        ends = "(too few buy for an interval)" if low is None else f"[{low:+.4f}, {high:+.4f}]"
+        parts.append(f"{'–' if value is None else f'{value:+.4f}'} {ends} less log loss than {name}")
     return f"{report['sessions']:,} later sessions, {report['purchases']:,} with a purchase: " + ", ".join(parts)
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:+.4f}"
-
-
-def _ends(low: float | None, high: float | None) -> str:
-    return "(too few buy for an interval)" if low is None else f"[{_number(low)}, {_number(high)}]"
-
-
-def require_better(model: PurchaseModel) -> None:
-    """Refuse a model that loses to a reference on later sessions."""
-    report = model.card.get("report")
-    if report is not None and report["purchases"] in (0, report["sessions"]):
-        raise VisirError(
-            f"{'none' if not report['purchases'] else 'every one'} of the {report['sessions']:,} later sessions has a "
-            "purchase, so they cannot say whether the model is better than the references: it was not saved.",
-            hint="test on more sessions (--test-share, --test-from), or take a longer log; "
-            "to save it all the same: --even-if-worse (even_if_worse=True)",
-            code="visir-not-saved",
-        )
-    if model.loses_to:
-        raise VisirError(
-            f"on later sessions the model loses to {' and '.join(model.loses_to)} "
-            f"({verdict(model.card['report'])}): it was not saved.",
-            hint="take a longer log, or another classifier (--classifier lr), or look at the report; "
-            "to save it all the same: --even-if-worse (even_if_worse=True)",
-            code="not-saved",
-        )
 
 
 def load_model(folder: str | Path) -> PurchaseModel:
@@ -290,36 +277,21 @@ def load_model(folder: str | Path) -> PurchaseModel:
     check_version(card.pop("visir_purchase_model", None), VERSION, path, what="purchase model", remedy="train it again")
     if (folder / MANIFEST).is_file():  # a model may travel as its model.json alone
         read_checked(folder, MODEL)
-    parts: dict[str, SettingModel | LiveClassifier] = {}
-    for setting, part in card.pop("parts").items():
-        if card["protocol"] == "live":
-            parts[setting] = CLASSIFIERS[card["model"]].from_json(part)
-            continue
-        _check_library(folder, card["versions"]["scikit-learn"])
-        steps = [_fitted(folder, setting, step, card["model"], values) for step, values in enumerate(part["steps"])]
-        parts[setting] = SettingModel(LearntFeatures.from_json(part["learnt"], FEATURES), tuple(steps))
-    return PurchaseModel(parts, card)
-
-
-def _check_library(folder: Path, trained_with: str) -> None:
-    """Refuse objects of another minor version of scikit-learn."""
+    saved = card.pop("parts")
+    if card["protocol"] == "live":
+        return PurchaseModel({name: CLASSIFIERS[card["model"]].from_json(part) for name, part in saved.items()}, card)
     require("sklearn", "skops", extra="sessions", purpose="Loading a purchase model of the thesis's protocol")
     import sklearn
 
-    installed = sklearn.__version__
-    if trained_with.split(".")[:2] != installed.split(".")[:2]:
+    trained_with, installed = card["versions"]["scikit-learn"], sklearn.__version__
+    if trained_with.split(".")[:2] != installed.split(".")[:2]:  # its objects mean something else
         raise VisirError(
             f"{folder} was trained with scikit-learn {trained_with}; this is {installed}.",
             hint=f"train it again, or pip install scikit-learn=={trained_with}",
         )
-
-
-def _fitted(folder: Path, setting: str, step: int, model: str, values: dict[str, Any]) -> FittedClassifier:
-    path = folder / _name(setting, step)
-    scaling = None if values["scaling"] is None else Scaling.from_json(values["scaling"])
-    # There is no file where every feature has one value only at this step.
-    estimator = _read(path) if path.is_file() else None
-    return FittedClassifier(model, estimator, values["share"], scaling, values["numbers"], values["base_rate"])
+    return PurchaseModel(
+        {setting: SettingModel.load(setting, folder, card["model"], part) for setting, part in saved.items()}, card
+    )
 
 
 def _read(path: Path) -> Any:

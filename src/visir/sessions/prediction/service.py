@@ -46,7 +46,6 @@ class RunningScorer(ServerThread):
     """A service in a thread of this process. As a context manager it stops at the end of the block."""
 
     def __init__(self, service: ScoreService, settings: ScoreSettings, waiting: socket.socket, log: ServiceLog) -> None:
-
         self._service = service
         super().__init__(create_app(service, settings, log=log), settings, waiting, log)
         self.url = self.url.rstrip("/")
@@ -54,7 +53,7 @@ class RunningScorer(ServerThread):
     def stop(self) -> None:
         """Take no more requests; return when those that run are answered and the state is saved."""
         super().stop()
-        _require_saved(self._service)
+        self._service.require_saved()
 
 
 def serve(
@@ -113,12 +112,14 @@ def serve(
     """
     require_packages("Serving purchase scores")
 
-    chosen = _chosen(
-        ScoreSettings,
-        suited_to_host(
-            host, settings, hosts=hosts, open_to_all=open_to_all, verb=VERB, everybody_could="post events and ask"
-        ),
+    known = [field.name for field in fields(ScoreSettings)]
+    given = suited_to_host(
+        host, settings, hosts=hosts, open_to_all=open_to_all, verb=VERB, everybody_could="post events and ask"
     )
+    faults = [f"{name}: {nearest(name, known)}" for name in sorted(given) if name not in known]
+    raise_faults(ConfigurationError, "no such settings of a service", faults, hint=f"see {VERB} --help")
+    tokens = given.get("tokens")
+    chosen = ScoreSettings(**{**given, "tokens": None if tokens is None else Path(tokens)})
     declared = None if mapping is None else mapping_of(mapping)
     scorer, lines = LiveScorer(model if isinstance(model, PurchaseModel) else load_model(model)), 0
     file = None if state is None else Path(state)
@@ -144,21 +145,8 @@ def serve(
     except BaseException:
         waiting.close()
         raise
-    _require_saved(service)
+    service.require_saved()
     return None
-
-
-def _chosen(kind: type[ScoreSettings], settings: dict[str, Any]) -> ScoreSettings:
-    known = [field.name for field in fields(kind)]
-    faults = [f"{name}: {nearest(name, known)}" for name in sorted(settings) if name not in known]
-    raise_faults(ConfigurationError, "no such settings of a service", faults, hint=f"see {kind.VERB} --help")
-    tokens = settings.get("tokens")
-    return kind(**{**settings, "tokens": None if tokens is None else Path(tokens)})
-
-
-def _require_saved(service: ScoreService) -> None:
-    if service.unsaved is not None:
-        raise service.unsaved
 
 
 T = TypeVar("T")
@@ -262,6 +250,11 @@ class ScoreService:
             "crowded_out": dict(self.scorer.crowded_out),
             "not_saved": None if self.unsaved is None else self.unsaved.message,
         }
+
+    def require_saved(self) -> None:
+        """Raise what kept the state from being saved."""
+        if self.unsaved is not None:
+            raise self.unsaved
 
     def close(self) -> None:
         """Save the state, where it has a file, and close what is open."""

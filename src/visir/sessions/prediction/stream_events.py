@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -16,6 +16,7 @@ from heapq import heapify, heappop, heappush
 from itertools import islice
 from math import isfinite
 from numbers import Integral
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeGuard
 from zoneinfo import ZoneInfo
@@ -167,24 +168,18 @@ def read_chunks(
     chunks: Iterable[Sequence[Mapping[str, Any]]], mapping: str | Path | LogMapping | None, rejected: Counter[str]
 ) -> Iterator[Sequence[Mapping[str, Any]]]:
     """The events of each chunk of rows."""
-    check: Callable[[Sequence[Mapping[str, Any]]], object] = _check_first
     with ExitStack() as at_end:
-        mapped = None if mapping is None else MappedStream(mapping_of(mapping), rejected)
+        mapped, is_first = None if mapping is None else MappedStream(mapping_of(mapping), rejected), True
         if mapped is not None:
             at_end.callback(mapped.close)
-            check = mapped.check
-        is_first = True
         for chunk in chunks:
             if is_first and chunk:
-                check(chunk)
                 is_first = False
+                if mapped is not None:
+                    mapped.check(chunk)
+                elif (fault := fault_of(chunk[0])) is not None and fault[0] in ("wrong_unit", "unknown_action"):
+                    raise ConfigurationError(f"the first event cannot be scored: {fault[1]}.", hint=_OTHER_COLUMNS)
             yield chunk if mapped is None else mapped.events(chunk)
-
-
-def _check_first(chunk: Sequence[Mapping[str, Any]]) -> None:
-    fault = fault_of(chunk[0])
-    if fault is not None and fault[0] in ("wrong_unit", "unknown_action"):
-        raise ConfigurationError(f"the first event cannot be scored: {fault[1]}.", hint=_OTHER_COLUMNS)
 
 
 def _column(values: list[Any], file_format: str) -> Any:
@@ -284,6 +279,9 @@ class OpenSession:
         return EndedSession(self.ended, self.began, self.visitor, self.session, device, self.orders)
 
 
+_ended = attrgetter("ended")
+
+
 class CustomerSessions:
     """The sessions of one customer: those that are over, and those that are open."""
 
@@ -291,14 +289,13 @@ class CustomerSessions:
     # ("guest") has thousands of open ones, so each waits in a heap until it can be that quiet: all costs grow with the
     # events alone. Where more than `MOST_EARLIER` would count, none does; a few more are remembered.
 
-    __slots__ = ("_cut", "_number", "_quiet", "_waiting", "open", "over")
+    __slots__ = ("_cut", "_number", "_waiting", "open", "over")
 
     def __init__(self, over: Sequence[EndedSession] = ()) -> None:
         self.over = list(over)  # in their order; open ones that are quiet, too
         self.open = 0
         self._waiting: list[tuple[int, int, OpenSession]] = []  # a heap: each was heard of then, or later
         self._number = 0  # so that sessions themselves are not compared
-        self._quiet: set[int] | None = None  # most customers have none
         self._cut = -1  # when the last one ended that there was no room for
 
     @property
@@ -318,7 +315,7 @@ class CustomerSessions:
         is_there = self.over[place : place + 1] == [session.quiet]
         if is_there:
             del self.over[place]
-        self._is_not_quiet(session)
+        session.quiet = None
         self._wait(session)
         return int(is_there)
 
@@ -327,8 +324,6 @@ class CustomerSessions:
         self.open = max(0, self.open - 1)  # the customer may have been forgotten meanwhile
         if session.quiet is None:
             self.insert(ended)
-        else:
-            self._is_not_quiet(session)
         session.is_over = True
         if len(self._waiting) > 2 * self.open + 16:
             self._waiting = [entry for entry in self._waiting if not entry[2].is_over and entry[2].quiet is None]
@@ -349,9 +344,6 @@ class CustomerSessions:
                 continue
             if session.ended < limit:
                 session.quiet = session.over()
-                if self._quiet is None:
-                    self._quiet = set()
-                self._quiet.add(id(session.quiet))
                 self.insert(session.quiet)
             else:
                 self._wait(session)
@@ -359,36 +351,24 @@ class CustomerSessions:
         begin = bisect_left(self.over, oldest, hi=end, key=_ended)
         return [] if end - begin > MOST_EARLIER or oldest <= self._cut else self.over[begin:end]
 
-    def forget(self, before: int) -> None:
-        """Forget what ended before."""
-        del self.over[: bisect_left(self.over, before, key=_ended)]
-
-    def closed(self) -> list[EndedSession]:
-        """Sessions that are over for good."""
-        return [ended for ended in self.over if not self._quiet or id(ended) not in self._quiet]
-
-    def _is_not_quiet(self, session: OpenSession) -> None:
-        if self._quiet is not None:
-            self._quiet.discard(id(session.quiet))
-        session.quiet = None
+    def forget(self, before: int) -> int:
+        """Forget what ended before; returns how many."""
+        count = bisect_left(self.over, before, key=_ended)
+        del self.over[:count]
+        return count
 
     def _wait(self, session: OpenSession) -> None:
         self._number += 1
         heappush(self._waiting, (session.ended, self._number, session))
 
 
-def _ended(session: EndedSession) -> int:
-    return session.ended
-
-
 def examples_of(
     sessions: Sequence[OpenSession], pasts: Sequence[Sequence[EndedSession]], zone: ZoneInfo
 ) -> SessionExamples:
     """The sessions as `draw` would find them."""
-    unknown = (None, NEVER)
-    device, device_step = zip(*(session.first.get("device", unknown) for session in sessions), strict=True)
-    channel, channel_step = zip(*(session.first.get("channel", unknown) for session in sessions), strict=True)
-    customer, customer_step = zip(*(session.first.get("customer", unknown) for session in sessions), strict=True)
+    (device, device_step), (channel, channel_step), (customer, customer_step) = (
+        zip(*(session.first.get(name, (None, NEVER)) for session in sessions), strict=True) for name in FIRST
+    )
     local = [datetime.fromtimestamp(session.began // 1_000_000, UTC).astimezone(zone) for session in sessions]
     earlier = [ended for past in pasts for ended in past]
     return SessionExamples(

@@ -10,12 +10,13 @@ from __future__ import annotations
 import os
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from functools import cache
 from hashlib import blake2b
+from itertools import product
 from multiprocessing import get_context, parent_process
 from pathlib import Path
 from threading import Thread
@@ -39,7 +40,7 @@ from visir.sessions.examples import (
     SettingFrom,
     draw,
 )
-from visir.sessions.features import FEATURE_SETS, FEATURES, FeatureState, LearntFeatures, SessionFeature, features_of
+from visir.sessions.features import FEATURE_SETS, FEATURES, LearntFeatures, features_of
 from visir.sessions.prediction.models import (
     MEASURES,
     MODELS,
@@ -57,43 +58,6 @@ from visir.storage import FolderKind, Manifest, put, read_written_json
 from visir.studies.experiment import CellFolder
 from visir.threads import usable_cores
 
-# What the random forest uses (Figure 6.6): impurity and permutation importance of each feature.
-
-
-def impurity(fitted: FittedClassifier, features: Sequence[SessionFeature]) -> dict[str, float]:
-    """Share of the decrease in impurity, summing to 1 (the thesis's reading, scikit-learn's default)."""
-    # It is measured on training rows and favours features of many values (dwell times over device types).
-    return {
-        feature.name: float(value)
-        for feature, value in zip(features, fitted.estimator.feature_importances_, strict=True)
-    }
-
-
-def permutation(
-    fitted: FittedClassifier,
-    features: Sequence[SessionFeature],
-    states: Sequence[FeatureState],
-    matrix: Floats,
-    purchase: Bools,
-    *,
-    seed: int,
-) -> dict[str, float]:
-    """By how much ROC-AUC of the predicted sessions falls when a feature is exchanged between them at random."""
-    # Of two features that say the same (device type and its conversion rate) each can replace the other, so both look
-    # unimportant.
-    # matrix: (n, features) of the predicted sessions.
-    # purchase: (n,) whether each holds an order.
-    from sklearn.metrics import roc_auc_score
-
-    rng = np.random.default_rng(seed)
-    mixed = np.repeat(matrix[None], len(features) + 1, axis=0)  # the last one is left as it is
-    for column in range(len(features)):
-        mixed[column, :, column] = rng.permutation(matrix[:, column])
-    chances = fitted.balanced(features, states, mixed.reshape(-1, len(features))).reshape(len(features) + 1, -1)
-    areas = [float(roc_auc_score(purchase, column_chances)) for column_chances in chances]
-    return {feature.name: areas[-1] - area for feature, area in zip(features, areas[:-1], strict=True)}
-
-
 STUDY = FolderKind("intent-study", "a prediction study")
 CELLS = FolderKind("intent-cells", "a folder of cells")
 
@@ -108,7 +72,7 @@ class StudyPlan:
     samples: tuple[Sample, ...]  # one per setting
     models: tuple[str, ...] = MODELS  # names among `models.MODELS`
     folds: int = 10  # how many folds of the cross-validation
-    schemes: tuple[Scheme, ...] = SCHEMES  # how sessions are split, among `folds.SCHEMES`
+    schemes: tuple[Scheme, ...] = SCHEMES  # how sessions are split, among `models.SCHEMES`
     seed: int = 0  # of folds and models
 
     def __post_init__(self) -> None:
@@ -155,14 +119,12 @@ def run_study(
         raise VisirError(
             f"{out} holds another study.", hint="choose another folder, or remove that one", code="holds-another-study"
         )
-    for sample in plan.samples:  # a split that cannot be made fails here, not in a worker
-        for scheme in plan.schemes:
-            splits(drawn[sample.setting], scheme, folds=plan.folds, seed=plan.seed)
+    for sample, scheme in product(plan.samples, plan.schemes):  # a split that cannot be made fails here, in no worker
+        splits(drawn[sample.setting], scheme, folds=plan.folds, seed=plan.seed)
     put(out, STUDY, {"study.json": json_bytes(card)})
     cells = [
         PredictionCell(sample.setting, scheme, fold, step)
-        for scheme in plan.schemes
-        for sample in plan.samples
+        for scheme, sample in product(plan.schemes, plan.samples)
         for fold in range(1 if scheme == "temporal" else plan.folds)
         for step in sample.steps
         if scheme != "ungrouped" or step in UNGROUPED_STEPS
@@ -170,8 +132,23 @@ def run_study(
     folder = CellFolder(out / "cells", CELLS)
     finished = set(folder.names())
     missing = [cell for cell in cells if cell.file not in finished]
-    if missing:
-        _run(missing, drawn, plan, folder, jobs)
+    if not missing:
+        return [PredictionCell(**folder.load(cell.file)) for cell in cells]
+    workers = min(jobs or usable_cores(), len(missing))
+    with ExitStack() as at_end, Progress("purchase intent", len(missing), "cells") as advance:
+        if workers == 1:
+            from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+            _set_input(drawn, plan)
+            at_end.enter_context(threadpool_limits(1))
+            measured: Iterable[PredictionCell] = map(_run_cell, missing)
+        else:
+            pool = ProcessPoolExecutor(workers, get_context("spawn"), _start_worker, (drawn, plan))
+            at_end.callback(pool.shutdown, cancel_futures=True)
+            measured = (done.result() for done in as_completed([pool.submit(_run_cell, cell) for cell in missing]))
+        for cell in measured:
+            folder.put({cell.file: json_bytes(asdict(cell))})
+            advance()
     return [PredictionCell(**folder.load(cell.file)) for cell in cells]
 
 
@@ -193,66 +170,41 @@ def card_of(plan: StudyPlan, drawn: dict[Setting, SessionExamples], sessions: Pa
     """The plan of a study, the sessions it was applied to, and the versions of packages."""
     import sklearn
 
-    plan_values = {
-        "samples": [sample.to_dict() for sample in plan.samples],
-        "models": list(plan.models),
-        "folds": plan.folds,
-        "schemes": list(plan.schemes),
-        "seed": plan.seed,
-        "examples": {setting: fingerprint(examples) for setting, examples in drawn.items()},
+    return {
+        "plan": {
+            "samples": [sample.to_dict() for sample in plan.samples],
+            "models": list(plan.models),
+            "folds": plan.folds,
+            "schemes": list(plan.schemes),
+            "seed": plan.seed,
+            "examples": {setting: fingerprint(examples) for setting, examples in drawn.items()},
+        },
+        "drawn": {
+            setting: {
+                "sessions": len(examples),
+                "purchases": int(examples.purchase.sum()),
+                "visitors": len(set(examples.visitor)),
+            }
+            for setting, examples in drawn.items()
+        },
+        "purchases": use_by_samples(sessions, drawn, plan.samples[0]).to_dict(),
+        "log": read_written_json(sessions / "counts.json")["declared"],
+        "versions": {"scikit-learn": sklearn.__version__},
     }
-    sizes = {
-        setting: {
-            "sessions": len(examples),
-            "purchases": int(examples.purchase.sum()),
-            "visitors": len(set(examples.visitor)),
-        }
-        for setting, examples in drawn.items()
-    }
-    log = read_written_json(sessions / "counts.json")["declared"]
-    use, versions = use_by_samples(sessions, drawn, plan.samples[0]), {"scikit-learn": sklearn.__version__}
-    return {"plan": plan_values, "drawn": sizes, "purchases": use.to_dict(), "log": log, "versions": versions}
 
 
 def fingerprint(examples: SessionExamples) -> str:
     """A hash of the sessions with everything that features read: cells of other features are another study's."""
-    return hash_json(_plain(examples))
 
-
-def _plain(record: Any) -> Any:
-    """A record of arrays as plain values; numbers as the hash of their bytes."""
-    if is_dataclass(record):
-        return {column.name: _plain(getattr(record, column.name)) for column in fields(record)}
-    if isinstance(record, np.ndarray):
-        if record.dtype == object:
-            return record.tolist()
+    def plain(record: Any) -> Any:
+        """A record of arrays as plain values; numbers as the hash of their bytes."""
+        if is_dataclass(record):
+            return {column.name: plain(getattr(record, column.name)) for column in fields(record)}
+        if not isinstance(record, np.ndarray) or record.dtype == object:
+            return record.tolist() if isinstance(record, np.ndarray) else record
         return [str(record.dtype), list(record.shape), blake2b(record.tobytes(), digest_size=DIGEST_BYTES).hexdigest()]
-    return record
 
-
-def _run(
-    cells: Sequence[PredictionCell],
-    drawn: dict[Setting, SessionExamples],
-    plan: StudyPlan,
-    folder: CellFolder,
-    jobs: int | None,
-) -> None:
-    workers = min(jobs or usable_cores(), len(cells))
-    with ExitStack() as at_end, Progress("purchase intent", len(cells), "cells") as advance:
-        if workers == 1:
-            from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
-
-            _set_input(drawn, plan)
-            at_end.enter_context(threadpool_limits(1))
-            measured: Iterable[PredictionCell] = map(_run_cell, cells)
-        else:
-            workers_context = get_context("spawn")
-            pool = ProcessPoolExecutor(workers, workers_context, _start_worker, (drawn, plan))
-            at_end.callback(pool.shutdown, cancel_futures=True)
-            measured = (done.result() for done in as_completed([pool.submit(_run_cell, cell) for cell in cells]))
-        for cell in measured:
-            folder.put({cell.file: json_bytes(asdict(cell))})
-            advance()
+    return hash_json(plain(examples))
 
 
 _worker_input: tuple[dict[Setting, SessionExamples], StudyPlan]  # what a worker process works on
@@ -299,33 +251,49 @@ def measured_cell(
     cell: PredictionCell, examples: SessionExamples, plan: StudyPlan, split: TrainTestSplit, learnt: LearntFeatures
 ) -> PredictionCell:
     """Train and measure all models of a cell."""
-    began = time.process_time()
+    began, seed = time.process_time(), plan.seed + cell.fold
     matrix = learnt.matrix(examples, cell.step)
     train, test = matrix[split.train], matrix[split.test]
     bought, buys = examples.purchase[split.train], examples.purchase[split.test]
     scores: dict[str, dict[str, dict[str, float | None]]] = {model: {} for model in plan.models}
     importance: dict[str, dict[str, float]] = {}
     for feature_set in FEATURE_SETS:
-        features = features_of(cell.setting, feature_set)
-        positions = [learnt.features.index(feature) for feature in features]
-        states = [learnt.states[position] for position in positions]
+        own = learnt.only(features_of(cell.setting, feature_set))
+        places = [learnt.features.index(feature) for feature in own.features]
         for model in plan.models:
-            fitted = fit(model, features, states, train[:, positions], bought, seed=plan.seed + cell.fold)
-            balanced = fitted.balanced(features, states, test[:, positions])
-            values = measure_predictions(balanced, fitted.share, buys)
+            fitted = fit(model, own, train[:, places], bought, seed=seed)
+            values = measure_predictions(fitted.balanced(own, test[:, places]), fitted.share, buys)
             scores[model][feature_set] = {name: None if np.isnan(value) else value for name, value in values.items()}
-            if (
-                model == "rf"
-                and feature_set == "extended"
-                and fitted.estimator is not None
-                and 0 < buys.sum() < len(buys)
-            ):
-                importance["impurity"] = impurity(fitted, features)
-                importance["permutation"] = permutation(
-                    fitted, features, states, test[:, positions], buys, seed=plan.seed + cell.fold
-                )
+            has_both = 0 < buys.sum() < len(buys)
+            if (model, feature_set) == ("rf", "extended") and fitted.estimator is not None and has_both:
+                # Figure 6.6. Impurity is the thesis's reading, scikit-learn's default: shares of the decrease. It is
+                # measured on training rows and favours features of many values (dwell times over device types).
+                shares = fitted.estimator.feature_importances_.tolist()
+                importance = {
+                    "impurity": {each.name: share for each, share in zip(own.features, shares, strict=True)},
+                    "permutation": permutation(fitted, own, test[:, places], buys, seed=seed),
+                }
     seconds = time.process_time() - began
     return replace(cell, train=len(train), test=len(test), scores=scores, importance=importance, seconds=seconds)
+
+
+def permutation(
+    fitted: FittedClassifier, learnt: LearntFeatures, matrix: Floats, purchase: Bools, *, seed: int
+) -> dict[str, float]:
+    """By how much ROC-AUC of the predicted sessions falls when a feature is exchanged between them at random."""
+    # Of two features that say the same (device type and its conversion rate) each can replace the other, so both look
+    # unimportant.
+    # matrix: (n, features) of the predicted sessions.
+    # purchase: (n,) whether each holds an order.
+    from sklearn.metrics import roc_auc_score
+
+    rng, count = np.random.default_rng(seed), len(learnt.features)
+    mixed = np.repeat(matrix[None], count + 1, axis=0)  # the last one is left as it is
+    for column in range(count):
+        mixed[column, :, column] = rng.permutation(matrix[:, column])
+    chances = fitted.balanced(learnt, mixed.reshape(-1, count)).reshape(count + 1, -1)
+    *areas, whole = (float(roc_auc_score(purchase, column_chances)) for column_chances in chances)
+    return {feature.name: whole - area for feature, area in zip(learnt.features, areas, strict=True)}
 
 
 # What a study found: means over folds with intervals, extended against baseline, and what other folds flatter.
@@ -420,6 +388,7 @@ def corrected_t(differences: Floats, ratio: float, level: float = 0.95) -> tuple
     # Folds that all give the same leave no spread to judge chance by: no interval (NaN), and no p unless they all give
     # 0.
     # differences: (folds,) a difference per fold.
+    # ratio: Test size / training size.
     from scipy.stats import t as student
 
     folds, mean = len(differences), float(differences.mean())
@@ -435,107 +404,88 @@ def summarise(card: dict[str, Any], cells: Sequence[PredictionCell]) -> Summary:
     groups: defaultdict[tuple[str, str, int], list[PredictionCell]] = defaultdict(list)
     for cell in sorted(cells, key=lambda cell: (cell.setting, cell.scheme, cell.step, cell.fold)):
         groups[cell.setting, cell.scheme, cell.step].append(cell)
-    rows = [row for key, group in groups.items() for row in _rows(key, group)]
-    return Summary(
-        card,
-        tuple(rows),
-        _comparisons(groups),
-        _optimism(rows),
-        _importance(cells),
-        _static_share(cells),
-        sum(cell.seconds for cell in cells),
-    )
-
-
-def _rows(key: tuple[str, str, int], group: list[PredictionCell]) -> list[SummaryRow]:
-    setting, scheme, step = key
-    rows = []
-    for model in group[0].scores:
-        for feature_set in FEATURE_SETS:
-            scores = [cell.scores[model][feature_set] for cell in group]
-            f1 = np.array([measures["f1"] for measures in scores], np.float64)
-            half = corrected_t(f1, _ratio(group))[1] if len(f1) > 1 else float("nan")
-            means = {name: _mean([measures[name] for measures in scores]) for name in MEASURES}
-            low, high = float(f1.mean() - half), float(f1.mean() + half)
-            rows.append(SummaryRow(setting, scheme, model, feature_set, step, len(group), means, low, high))
-    return rows
-
-
-def _comparisons(groups: dict[tuple[str, str, int], list[PredictionCell]]) -> tuple[FeatureSetComparison, ...]:
+    rows: list[SummaryRow] = []
+    families: defaultdict[str, list[FeatureSetComparison]] = defaultdict(list)
+    for (setting, scheme, step), group in groups.items():
+        ratio = float(np.mean([cell.test / cell.train for cell in group]))
+        for model in group[0].scores:
+            # (sets, measures, folds), NaN where a measure is not defined
+            values = np.array(
+                [
+                    [[cell.scores[model][name][measure] for cell in group] for measure in MEASURES]
+                    for name in FEATURE_SETS
+                ],
+                np.float64,
+            )
+            for feature_set, of_set in zip(FEATURE_SETS, values, strict=True):
+                means = {measure: _mean(of_folds) for measure, of_folds in zip(MEASURES, of_set, strict=True)}
+                f1 = of_set[MEASURES.index("f1")]
+                half = corrected_t(f1, ratio)[1] if len(f1) > 1 else float("nan")
+                ends = float(f1.mean() - half), float(f1.mean() + half)
+                rows.append(SummaryRow(setting, scheme, model, feature_set, step, len(group), means, *ends))
+            if scheme == "grouped":
+                families[setting] += _comparisons(setting, model, step, values, ratio)
     comparisons: list[FeatureSetComparison] = []
-    for setting in sorted({key[0] for key in groups}):
-        family: list[FeatureSetComparison] = []
-        for measure in COMPARED:
-            for (group_setting, scheme, step), group in groups.items():
-                if group_setting != setting or scheme != "grouped":
-                    continue
-                for model in group[0].scores:
-                    scores = [cell.scores[model] for cell in group]
-                    pairs = [(each["extended"][measure], each["baseline"][measure]) for each in scores]
-                    defined = [more - less for more, less in pairs if more is not None and less is not None]
-                    differences = np.array(defined, np.float64)
-                    if len(differences) < 2:
-                        continue
-                    p, half = corrected_t(differences, _ratio(group))
-                    # A set that gives all sessions of every fold the same chance knows nothing.
-                    if measure == "f1" and any(
-                        all(each[name]["roc_auc"] in (None, 0.5) for each in scores) for name in FEATURE_SETS
-                    ):
-                        p = float("nan")
-                    mean = float(differences.mean())
-                    family.append(
-                        FeatureSetComparison(measure, setting, model, step, mean, mean - half, mean + half, p, p)
-                    )
+    for _, family in sorted(families.items()):
+        family.sort(key=lambda comparison: COMPARED.index(comparison.measure))
         adjusted = corrected([comparison.p for comparison in family]).tolist()
-        comparisons += [
-            replace(comparison, corrected=after) for comparison, after in zip(family, adjusted, strict=True)
-        ]
-    return tuple(comparisons)
-
-
-def _optimism(rows: Sequence[SummaryRow]) -> tuple[Optimism, ...]:
-    by_key = {(row.setting, row.scheme, row.model, row.step): row for row in rows if row.feature_set == "extended"}
+        comparisons += [replace(each, corrected=after) for each, after in zip(family, adjusted, strict=True)]
+    extended = {
+        (row.scheme, row.setting, row.model, row.step): row.means for row in rows if row.feature_set != "baseline"
+    }
     optimism = []
-    for (setting, scheme, model, step), flattered in by_key.items():
-        honest = by_key.get((setting, "grouped", model, step))
-        if scheme == "ungrouped" and honest is not None:
-            # None as NaN: a measure that is not defined has no difference
-            pairs = np.array([[row.means[name] for name in COMPARED] for row in (flattered, honest)], np.float64)
-            gains = (pairs[0] - pairs[1]).tolist()
-            optimism.append(Optimism(setting, model, step, *gains))
-    return tuple(optimism)
+    for (scheme, setting, model, step), flattered in extended.items():
+        honest = extended.get(("grouped", setting, model, step))
+        if scheme == "ungrouped" and honest is not None:  # None as NaN: what is not defined has no difference
+            gains = np.subtract(*(np.array([means[name] for name in COMPARED], float) for means in (flattered, honest)))
+            optimism.append(Optimism(setting, model, step, *gains.tolist()))
+    importance: defaultdict[str, defaultdict[str, defaultdict[str, list[float]]]] = defaultdict(
+        lambda: defaultdict(lambda: defaultdict(list))
+    )
+    static: defaultdict[int, list[float]] = defaultdict(list)
+    for cell in (cell for cell in cells if cell.scheme == "grouped"):
+        for kind, shares in cell.importance.items():
+            for name, value in shares.items():
+                importance[kind][cell.setting][name].append(value)
+        if cell.setting == "anonymous" and (share := static_share(cell)) is not None:
+            static[cell.step].append(share)
+    mean_importance = {
+        kind: {
+            setting: {name: float(np.mean(several)) for name, several in by_name.items()}
+            for setting, by_name in by_setting.items()
+        }
+        for kind, by_setting in importance.items()
+    }
+    mean_static = {step: float(np.mean(several)) for step, several in sorted(static.items())}
+    seconds = sum(cell.seconds for cell in cells)
+    return Summary(card, tuple(rows), tuple(comparisons), tuple(optimism), mean_importance, mean_static, seconds)
 
 
-def _importance(cells: Sequence[PredictionCell]) -> dict[str, dict[str, dict[str, float]]]:
-    values: defaultdict[tuple[str, str, str], list[float]] = defaultdict(list)
-    for cell in cells:
-        for kind, by_feature in cell.importance.items():
-            for name, value in by_feature.items():
-                if cell.scheme == "grouped":
-                    values[kind, cell.setting, name].append(value)
-    means: dict[str, dict[str, dict[str, float]]] = {}
-    for (kind, setting, name), several in values.items():
-        means.setdefault(kind, {}).setdefault(setting, {})[name] = float(np.mean(several))
-    return means
+def _comparisons(setting: str, model: str, step: int, values: Floats, ratio: float) -> Iterator[FeatureSetComparison]:
+    """Compare the feature sets by (sets, measures, folds) values of a model."""
+    roc_auc = values[:, MEASURES.index("roc_auc")]
+    # A set that gives all sessions of every fold the same chance knows nothing.
+    knows_nothing = (np.isnan(roc_auc) | (roc_auc == 0.5)).all(axis=1).any()
+    for measure in COMPARED:
+        baseline, extended = values[:, MEASURES.index(measure)]
+        differences = (extended - baseline)[~np.isnan(extended - baseline)]
+        if len(differences) > 1:
+            p, half = corrected_t(differences, ratio)
+            p = float("nan") if measure == "f1" and knows_nothing else p
+            mean = float(differences.mean())
+            yield FeatureSetComparison(measure, setting, model, step, mean, mean - half, mean + half, p, p)
 
 
-def _static_share(cells: Sequence[PredictionCell]) -> dict[int, float]:
+def static_share(cell: PredictionCell) -> float | None:
+    """The share of the impurity importance that static features have; None where there is no forest."""
+    impurity = cell.importance.get("impurity")
     static = {feature.name for feature in FEATURES if not feature.dynamic}
-    shares: defaultdict[int, list[float]] = defaultdict(list)
-    for cell in cells:
-        if (cell.setting, cell.scheme) == ("anonymous", "grouped") and "impurity" in cell.importance:
-            impurity = cell.importance["impurity"]
-            shares[cell.step].append(sum(value for name, value in impurity.items() if name in static))
-    return {step: float(np.mean(several)) for step, several in sorted(shares.items())}
+    return None if impurity is None else sum(value for name, value in impurity.items() if name in static)
 
 
-def _ratio(group: Sequence[PredictionCell]) -> float:
-    return float(np.mean([cell.test / cell.train for cell in group]))
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    defined = [value for value in values if value is not None]
-    return float(np.mean(defined)) if defined else None
+def _mean(values: Floats) -> float | None:
+    defined = values[~np.isnan(values)]
+    return float(defined.mean()) if len(defined) else None
 
 
 def predict(

@@ -1,16 +1,15 @@
 """Training a purchase model: the sessions before a moment teach it, those after it say how good it is.
 
-Two protocols. "live" is for a shop's scores: all sessions, short or long (`live_model`), with a report on later
-sessions. "thesis" is the study's: sessions of at least twelve pages (`thesis_training`).
+Two protocols. "live" is for a shop's scores: all sessions, short or long, with a report on later sessions. "thesis" is
+the study's: sessions of at least twelve pages, a model for each setting.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, time
+from dataclasses import replace
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, Literal, get_args
 from zoneinfo import ZoneInfo
@@ -20,7 +19,6 @@ import numpy as np
 from visir.errors import ConfigurationError, VisirError, nearest, raise_faults, require
 from visir.sessions.examples import (
     KNOWN_AT,
-    MIN_PAGES,
     SETTINGS,
     CountedPages,
     EverySession,
@@ -33,9 +31,8 @@ from visir.sessions.examples import (
     slices,
 )
 from visir.sessions.features import FEATURE_SETS, FeatureSet, LearntFeatures, features_of
-from visir.sessions.prediction.live_classifier import CLASSIFIERS
 from visir.sessions.prediction.live_report import live_report
-from visir.sessions.prediction.models import FOLDS, MODELS, fit, people_of, temporal_split
+from visir.sessions.prediction.models import CLASSIFIERS, FOLDS, MODELS, fit, people_of, smoothed, temporal_split
 from visir.sessions.prediction.purchase_model import PurchaseModel, SettingModel, use_by_live_model, use_by_samples
 from visir.sessions.source import duckdb_engine
 from visir.sessions.table_labels import STEPS, Bools, SessionExamples
@@ -49,12 +46,15 @@ BaseRates = dict[tuple[Setting, int], tuple[int, int]]
 """(setting, step) → (sessions that reach the step without an order before, those of them that buy)."""
 
 
-def base_rates_sql(sessions: str, events: str) -> str:
-    """SQL of the rows step, identified, sessions, purchases."""
+def base_rates(folder: str | Path) -> BaseRates:
+    """Count the sessions of a folder that reach each step, and those of them that buy."""
     # A session reaches step k when it opens its k-th page before its first order; every session reaches step 0. It is
     # identified at a step when a customer was known by then.
-    walk = "PARTITION BY visitor, session ORDER BY place"
-    return f"""
+    folder, walk = Path(folder), "PARTITION BY visitor, session ORDER BY place"
+    rates: BaseRates = {(setting, step): (0, 0) for setting in SETTINGS for step in range(STEPS + 1)}
+    with duckdb_engine(folder, "Counting sessions", enable_external_file_cache=False) as engine:
+        for sessions, events in slices(engine, folder):
+            query = f"""
 WITH walked AS (
   SELECT visitor, session, action, customer, row_number() OVER ({walk}) AS nth,
     sum(CASE WHEN action = 'page' THEN 1 ELSE 0 END) OVER ({walk} ROWS UNBOUNDED PRECEDING) AS step,
@@ -66,99 +66,67 @@ reached AS (
     min({KNOWN_AT}) FILTER (WHERE customer IS NOT NULL) AS customer_step
   FROM walked GROUP BY visitor, session
 )
-SELECT k.step, coalesce(r.customer_step <= k.step, false) AS identified, count(*) AS sessions,
-  count(*) FILTER (WHERE s.purchase) AS purchases
+SELECT CASE WHEN r.customer_step <= k.step THEN 'identified' ELSE 'anonymous' END, k.step, count(*),
+  count(*) FILTER (WHERE s.purchase)
 FROM {sessions} s JOIN reached r ON s.visitor = r.visitor AND s.session = r.session
 CROSS JOIN (SELECT unnest(range({STEPS + 1})) AS step) k
 WHERE r.pages >= k.step
 GROUP BY ALL"""
-
-
-def base_rates(folder: str | Path) -> BaseRates:
-    """Count the sessions of a folder that reach each step, and those of them that buy."""
-    folder = Path(folder)
-    counted: Counter[tuple[Setting, int]] = Counter()
-    bought: Counter[tuple[Setting, int]] = Counter()
-    with duckdb_engine(folder, "Counting sessions", enable_external_file_cache=False) as engine:
-        for sessions, events in slices(engine, folder):
-            for step, identified, n, purchases in engine.execute(base_rates_sql(sessions, events)).fetchall():
-                key: tuple[Setting, int] = ("identified" if identified else "anonymous", step)
-                counted[key] += n
-                bought[key] += purchases
-    settings: tuple[Setting, ...] = ("anonymous", "identified")
-    return {(setting, step): (counted[setting, step], bought[setting, step])
-            for setting in settings for step in range(STEPS + 1)}  # fmt: skip
+            for setting, step, count, bought in engine.execute(query).fetchall():
+                before = rates[setting, step]
+                rates[setting, step] = (before[0] + count, before[1] + bought)
+    return rates
 
 
 def rate_at(rates: BaseRates, settings: tuple[Setting, ...], step: int) -> float | None:
     """The share of sessions in these settings that buy, of those that reach a step; None when none reaches it."""
-    # Half a purchase and half a session without one are added, so that a share of 0 or 1 of a few sessions is not taken
-    # for certainty.
-    sessions = sum(rates[setting, step][0] for setting in settings)
-    purchases = sum(rates[setting, step][1] for setting in settings)
-    return (purchases + 0.5) / (sessions + 1) if sessions else None
+    sessions, purchases = (sum(rates[setting, step][place] for setting in settings) for place in (0, 1))
+    return smoothed(purchases, sessions) if sessions else None
 
 
-@dataclass(frozen=True)
-class ThesisProtocol:
-    """What the thesis leaves open, or a study varies."""
-
-    # "anonymous", "identified", or both: a customer who logs in then changes the model.
-    settings: Sequence[Setting] = SETTINGS
-    min_pages: int = MIN_PAGES  # pages that a session must have (see `examples.Sample`)
-    counted_pages: CountedPages = "before order"  # which pages count
-    setting_from: SettingFrom = "start"  # what the setting follows from
-    features: FeatureSet = "extended"  # "baseline" or "extended", the feature set
-
-
-def train_thesis(
-    sessions: str | Path, model: str, protocol: ThesisProtocol, *, n: int | None = None, seed: int = 0
+def _train_thesis(
+    sessions: str | Path,
+    model: str,
+    n: int | None,
+    seed: int,
+    *,
+    settings: Sequence[Setting] = SETTINGS,
+    features: FeatureSet = "extended",
+    **reading: Any,
 ) -> tuple[dict[str, SettingModel], dict[str, Any]]:
-    """Train a classifier for each setting and step."""
+    """A classifier for each setting and step, and what the card says of them."""
     # A setting of which no session is long enough is left out with a warning, as long as another one can be trained.
     import sklearn.ensemble  # loads OpenMP, which must be there to be limited
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-    faults = [
-        f"unknown {kind} {value!r} ({nearest(value, choices)})"
-        for kind, value, choices in (("model", model, MODELS), ("features", protocol.features, FEATURE_SETS))
-        if value not in choices
-    ]
-    raise_faults(ConfigurationError, "train a purchase model", faults)
-    samples = [
-        Sample(setting, n, seed, protocol.min_pages, protocol.counted_pages, protocol.setting_from)
-        for setting in protocol.settings
-    ]
-    examples_by_sample = _drawn(sessions, samples)
+    samples = [Sample(setting, n, seed, **reading) for setting in settings]
+    drawn = _drawn(sessions, samples)
     rates = base_rates(sessions)
-    trained: tuple[Setting, ...] = tuple(sample.setting for sample in examples_by_sample)
     parts: dict[str, SettingModel] = {}
-    drawn: dict[str, Any] = {}
-    for sample, examples in examples_by_sample.items():
-        learnt = LearntFeatures.of(features_of(sample.setting, protocol.features), examples)
-        scored: tuple[Setting, ...] = SETTINGS if trained == ("anonymous",) else (sample.setting,)
+    alone = [sample.setting for sample in drawn] == ["anonymous"]  # an anonymous model alone scores every session
+    for sample, examples in drawn.items():
+        learnt = LearntFeatures.of(features_of(sample.setting, features), examples)
+        scored: tuple[Setting, ...] = SETTINGS if alone else (sample.setting,)
         steps = []
         with threadpool_limits(1):  # on so few rows threads wait for each other: five times the processor time
             for step in sample.steps:
-                matrix = learnt.matrix(examples, step)
-                fitted = fit(model, learnt.features, learnt.states, matrix, examples.purchase, seed=seed)
+                fitted = fit(model, learnt, learnt.matrix(examples, step), examples.purchase, seed=seed)
                 steps.append(replace(fitted, base_rate=rate_at(rates, scored, step)))
         parts[sample.setting] = SettingModel(learnt, tuple(steps))
-        drawn[sample.setting] = {"sessions": len(examples), "purchases": int(examples.purchase.sum())}
-    card = {
-        "features": protocol.features,
-        "samples": [sample.to_dict() for sample in examples_by_sample],
-        "drawn": drawn,
-        "purchases": use_by_samples(
-            sessions,
-            {sample.setting: examples for sample, examples in examples_by_sample.items()},
-            samples[0],
-            max(len(part.learnt.features) for part in parts.values()),
-        ).to_dict(),
+    by_setting = {sample.setting: examples for sample, examples in drawn.items()}
+    most = max(len(part.learnt.features) for part in parts.values())
+    return parts, {
+        "features": features,
+        "samples": [sample.to_dict() for sample in drawn],
+        "drawn": {name: _counts(each.purchase) for name, each in by_setting.items()},
+        "purchases": use_by_samples(sessions, by_setting, samples[0], most).to_dict(),
         "base_rates": {setting: [fitted.base_rate for fitted in part.steps] for setting, part in parts.items()},
         "versions": {"scikit-learn": sklearn.__version__},
     }
-    return parts, card
+
+
+def _counts(purchase: Bools) -> dict[str, int]:
+    return {"sessions": len(purchase), "purchases": int(purchase.sum())}
 
 
 def _drawn(sessions: str | Path, samples: Sequence[Sample]) -> dict[Sample, SessionExamples]:
@@ -168,19 +136,16 @@ def _drawn(sessions: str | Path, samples: Sequence[Sample]) -> dict[Sample, Sess
     for sample in samples:
         try:
             drawn = draw(sessions, sample)
+            buyers = int(drawn.purchase.sum())
+            if buyers in (0, len(drawn)):
+                raise NoSessionError(
+                    f"{sessions}: of {len(drawn):,} {sample.setting} sessions of {sample.min_pages} pages {buyers:,} "
+                    "buy: nothing to tell apart.",
+                    hint="learn from shorter sessions too (--min-pages), or from a longer log",
+                )
+            examples[sample] = drawn
         except NoSessionError as fault:
             missing.append(fault)
-            continue
-        buyers = int(drawn.purchase.sum())
-        if 0 < buyers < len(drawn):
-            examples[sample] = drawn
-        else:
-            same_outcome = NoSessionError(
-                f"{sessions}: of {len(drawn):,} {sample.setting} sessions of {sample.min_pages} pages {buyers:,} buy: "
-                "nothing to tell apart.",
-                hint="learn from shorter sessions too (--min-pages), or from a longer log",
-            )
-            missing.append(same_outcome)
     if not examples:
         raise missing[0]
     for lacking in missing:
@@ -259,76 +224,50 @@ def train(
     }
     _check(protocol, model, live, thesis, n=n, seed=seed)
     idle = idle_minutes(Path(sessions))
-    declared = read_written_json(Path(sessions) / "counts.json")["declared"]
-    common = {"protocol": protocol, "seed": seed, "zone": declared["zone"], "idle_minutes": idle}
+    zone = read_written_json(Path(sessions) / "counts.json")["declared"]["zone"]
+    common = {"protocol": protocol, "seed": seed, "zone": zone, "idle_minutes": idle}
     if protocol == "thesis":
-        own = ThesisProtocol(**{name: value for name, value in thesis.items() if value is not None})
-        parts, card = train_thesis(sessions, model or "gbdt", own, n=n, seed=seed)
-        return PurchaseModel(dict(parts), {"model": model or "gbdt", **common, **card})
-    return _train_live(
-        sessions, model or "blend", common, _cut(test_from, declared["zone"]), test_share, refit, n, seed
-    )
-
-
-def _train_live(
-    sessions: str | Path,
-    model: str,
-    common: dict[str, Any],
-    cut: int | None,
-    test_share: float | None,
-    refit: bool,
-    n: int | None,
-    seed: int,
-) -> PurchaseModel:
-    sample = EverySession(n, seed)
-    examples = draw(sessions, sample)
+        model = model or "gbdt"
+        given = {name: value for name, value in thesis.items() if value is not None}
+        parts, own = _train_thesis(sessions, model, n, seed, **given)
+        return PurchaseModel(dict(parts), {"model": model, **common, **own})
+    model, cut = model or "blend", _cut(test_from, zone)
+    examples = draw(sessions, sample := EverySession(n, seed))
     if cut is None:
-        share = TEST_SHARE if test_share is None else test_share
-        cut = int(np.quantile(examples.began, 1 - share, method="lower"))
-    split = temporal_split(examples, cut=cut, idle_minutes=common["idle_minutes"])
-    moment = datetime.fromtimestamp(cut // 1_000_000, UTC).isoformat()
+        cut = int(np.quantile(examples.began, 1 - (test_share or TEST_SHARE), method="lower"))
+    split = temporal_split(examples, cut=cut, idle_minutes=idle)
+    moment, began, ended = (
+        datetime.fromtimestamp(at // 1_000_000, UTC).isoformat() for at in (cut, *examples.began[[0, -1]])
+    )
     if not (split.test & (examples.reached >= 1)).any() or not split.train.any():
-        began, ended = (datetime.fromtimestamp(at // 1_000_000, UTC).isoformat() for at in examples.began[[0, -1]])
         raise VisirError(
             f"{sessions}: {int(split.train.sum()):,} sessions to learn from before {moment}, "
             f"{int(split.test.sum()):,} to test on after it; they begin from {began} to {ended}.",
             hint=_OTHER_PART,
             code="sessions-learn-before-test",
         )
-    _check_training(sessions, examples, split.train, moment)
+    people, buys = len(np.unique(people_of(examples)[split.train])), int(examples.purchase[split.train].sum())
+    faults = [f"they are of {people:,} people; at least {FOLDS} are needed"] * (people < FOLDS)
+    if buys in (0, split.train.sum()):
+        faults.append(f"{'none' if not buys else 'every one'} has a purchase: nothing to tell apart")
+    learns = f"{sessions}: {int(split.train.sum()):,} sessions to learn from before {moment}"
+    raise_faults(VisirError, learns, faults, hint=_OTHER_PART)
     fitted = CLASSIFIERS[model].fit(model, examples, split.train, seed=seed)
-    report = live_report(fitted, examples, split.train, split.test, test_from=cut)
-    drawn = {"train": split.train, "test": split.test}
+    report, taught = live_report(fitted, examples, split.train, split.test, test_from=cut), split.train
     if refit:
-        everything = np.ones(len(examples), bool)
-        fitted = CLASSIFIERS[model].fit(model, examples, everything, seed=seed)
-        drawn = {"train": everything, "test": split.test}
-    counts = {
-        name: {"sessions": int(rows.sum()), "purchases": int(examples.purchase[rows].sum())}
-        for name, rows in drawn.items()
-    }
-    use = use_by_live_model(sessions, examples, drawn["train"], split.test, drawn_all=n is None)
+        taught = np.ones(len(examples), bool)
+        fitted = CLASSIFIERS[model].fit(model, examples, taught, seed=seed)
+    use = use_by_live_model(sessions, examples, taught, split.test, drawn_all=n is None)
     own = {
         "sample": sample.to_dict(),
-        "drawn": counts,
+        "drawn": {name: _counts(examples.purchase[rows]) for name, rows in (("train", taught), ("test", split.test))},
         "purchases": use.to_dict(),
         "test_from": moment,
         "refit": refit,
         "base_rates": {"all": list(fitted.rates)},
-        "report": report.to_json(),
+        "report": report,
     }
     return PurchaseModel({"all": fitted}, {"model": model, **common, **own})
-
-
-def _check_training(sessions: str | Path, examples: SessionExamples, rows: Bools, moment: str) -> None:
-    """Refuse sessions of too few people, or of one outcome."""
-    people, buys = len(np.unique(people_of(examples)[rows])), int(examples.purchase[rows].sum())
-    faults = [f"they are of {people:,} people; at least {FOLDS} are needed"] * (people < FOLDS)
-    if buys in (0, rows.sum()):
-        faults.append(f"{'none' if not buys else 'every one'} has a purchase: nothing to tell apart")
-    raise_faults(
-        VisirError, f"{sessions}: {int(rows.sum()):,} sessions to learn from before {moment}", faults, hint=_OTHER_PART
-    )
 
 
 def _check(
@@ -349,6 +288,9 @@ def _check(
         other = "thesis" if protocol == "live" else "live"
         where = f"of the {other} protocol" if model in choices[other] else nearest(model, choices[protocol])
         faults.append(f"unknown model {model!r} of the {protocol} protocol ({where})")
+    features = thesis["features"]
+    if features is not None and features not in FEATURE_SETS:
+        faults.append(f"unknown features {features!r} ({nearest(features, FEATURE_SETS)})")
     share = live["test_share"]
     if share is not None and not 0 < share < 1:
         faults.append(f"test_share {share}: a share between 0 and 1")
@@ -370,16 +312,13 @@ def _cut(moment: str | date | None, zone: str) -> int | None:
     """A moment as µs since 1970 (UTC); in the log's zone where it names none."""
     if moment is None:
         return None
-    if isinstance(moment, str):
-        try:
-            at = datetime.fromisoformat(moment)
-        except ValueError as fault:
-            raise ConfigurationError(
-                f"test_from {moment!r}: not a date or a time.",
-                hint="ISO 8601: 2025-03-04, or 2025-03-04T12:00",
-                code="not-date-time",
-            ) from fault
-    else:
-        at = moment if isinstance(moment, datetime) else datetime.combine(moment, time())
+    try:
+        at = datetime.fromisoformat(str(moment))
+    except ValueError as fault:
+        raise ConfigurationError(
+            f"test_from {moment!r}: not a date or a time.",
+            hint="ISO 8601: 2025-03-04, or 2025-03-04T12:00",
+            code="not-date-time",
+        ) from fault
     at = at if at.tzinfo is not None else at.replace(tzinfo=ZoneInfo(zone))
     return round(at.timestamp() * 1_000_000)
