@@ -135,6 +135,11 @@ def test_text_is_no_price() -> None:
     assert amounts.unread == [0, 1, 2]
 
 
+def test_a_truth_value_of_json_is_no_price() -> None:
+    amounts = read_amounts([True, False, 2, 9.5])
+    assert (amounts.values, amounts.unread) == ([(), (), (2.0,), (9.5,)], [0, 1])
+
+
 # ---- columns ----
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import json
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import tiny_sentence
 import visir
 from refusals import refused
 from visir.encoders.loading import load
+from visir.encoders.models.hub import complete_weights
 from visir.errors import EncoderError, VisirError
 
 MODELS = {
@@ -135,3 +137,17 @@ def test_weights_that_a_sentence_model_lacks_are_not_made_up(saved: dict[str, Pa
             save_file(state, file, {"format": "pt"})
         with refused(EncoderError, left_out, code="weights-not-checkpoint"):
             opened(str(copy), device="cpu")
+
+
+def test_what_another_thread_loads_meanwhile_is_not_refused(saved: dict[str, Path], tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+    from transformers import AutoModel
+
+    copy = Path(shutil.copytree(saved["st"], tmp_path / "copy"))
+    [file] = copy.rglob("model.safetensors")
+    state = {name: value for name, value in load_file(file).items() if "layer.1." not in name}
+    save_file(state, file, {"format": "pt"})
+    with complete_weights("mine", lambda kind: ()), ThreadPoolExecutor(1) as other:
+        assert other.submit(AutoModel.from_pretrained, str(file.parent)).result() is not None
+        with refused(EncoderError, "layer.1.", code="weights-not-checkpoint"):
+            AutoModel.from_pretrained(str(file.parent))

@@ -551,6 +551,16 @@ def test_a_file_that_is_lost_can_be_given_up(tmp_path: Path) -> None:
     assert again.files == 1 and not again.given_up and [len(part) for part in again.parts] == [10] * 4
 
 
+def test_a_name_that_only_ends_like_that_of_a_file_gives_nothing_up(tmp_path: Path) -> None:
+    source, parts = shards(tmp_path / "in", 2), tmp_path / "parts"
+    (source / "00001.tar").write_bytes((source / "00001.tar").read_bytes()[:2300])
+    with refused(CollectionError, "00001.tar", code="could-not-encoded"):
+        encode_parts(Means(), source, parts)
+    with refused(EmbeddingError, "700001.tar", "never listed"):
+        Parts(parts).give_up("700001.tar")
+    assert not Parts(parts).given_up()
+
+
 def test_a_file_that_was_given_up_counts_where_it_was_finished_all_the_same(tmp_path: Path) -> None:
     source, parts = shards(tmp_path / "in", 1), tmp_path / "parts"
     worker = start(source, parts, pause=0.3)
@@ -1043,6 +1053,18 @@ def test_a_killed_one_on_this_machine_is_known_to_be_dead_at_once_and_leaves_not
     assert made.files == 2 and made.seconds < 60  # a lease is one of 120 s
     assert sorted(path.name for path in parts.rglob(".new-*")) == [".new-thesis"]
     assert not copy.exists() and not left.exists()
+
+
+def test_what_was_half_written_is_cleared_away_wherever_it_is(tmp_path: Path) -> None:
+    source, parts = shards(tmp_path / "in", 1), tmp_path / "parts"
+    encode_parts(Means(), source, parts)
+    for folder in ("", "files", "parts", "leases", "given-up", "set-aside", "sizes"):
+        left = parts / folder / ".new-0a1b2c3d"
+        left.parent.mkdir(exist_ok=True)
+        left.write_bytes(b"half")
+        os.utime(left, (0, 0))
+    encode_parts(Means(), source, parts)
+    assert not list(parts.rglob(".new-*"))
 
 
 def test_a_process_that_cannot_be_seen_is_not_called_dead() -> None:

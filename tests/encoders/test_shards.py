@@ -169,6 +169,23 @@ def test_an_image_that_can_be_read_by_now_is_encoded_in_a_finished_shard(tmp_pat
     assert encode_shard(Means(), collection.items("image"), Shard(1, 2), store=store).computed == 4
 
 
+def test_shards_of_queries_are_embedded_as_queries(tmp_path: Path) -> None:
+    class OfRoles(Means):
+        distinguishes_roles = True
+
+        def embed_texts(self, texts: Any) -> Any:
+            return super().embed_texts(texts) + (1 if self._role == "query" else 0)
+
+    texts = photos(tmp_path / "photos", 10).items("text")
+    encoder, store = OfRoles(), Store(tmp_path / "store")
+    encoder.card = Means().card
+    for number in (1, 2):
+        encode_shard(encoder, texts, Shard(number, 2), "query", store=store)
+    joined = join_shards(encoder, texts, "query", store=store)
+    one = encode_detailed(encoder, texts, "query", store=Store(tmp_path / "one"))
+    assert whole(joined.folder) == whole(one.folder)
+
+
 # -- restarts
 
 

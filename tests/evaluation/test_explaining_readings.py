@@ -94,6 +94,22 @@ def test_by_hand(label: str, choices: dict[str, str], expected: float) -> None:
     assert value(label, **choices) == expected
 
 
+@pytest.mark.parametrize(
+    ("gallery", "images"),
+    [
+        ("first 100", range(100)),
+        ("last 100", range(50, 150)),
+        ("first half", range(75)),
+        ("second half", range(75, 150)),
+    ],
+)
+def test_some_images_are_those_that_the_reading_names(gallery: str, images: range) -> None:
+    collection = make_collection(150, 1)
+    bench = Bench(Material.of(visir.evaluate(collection, random_pair(collection))))
+    candidates = bench.part("t2i", Reading.of(gallery=gallery)).candidates
+    assert bench.world.image_ids.take(np.flatnonzero(candidates)).to_pylist() == [f"i{at}" for at in images]
+
+
 def test_right_candidates_behind_the_end_of_a_list_are_in_no_stretch() -> None:
     """Of i2 only the first answer is listed; its other right caption is not taken for one of the first stretch."""
     whole, short = (
@@ -102,6 +118,16 @@ def test_right_candidates_behind_the_end_of_a_list_are_in_no_stretch() -> None:
     )
     assert whole is not None and short is not None
     assert short.values[0].ours == whole.values[0].ours
+
+
+def test_one_list_that_ends_early_by_itself_tells_nothing_of_the_others() -> None:
+    """The search gave only one answer to the first query; behind the two of each other one there is a third image."""
+    run = toy(depth=2).runs["t2i"]
+    offsets, kept = np.maximum(run.offsets - 1, 0), np.delete(np.arange(len(run.scores)), 1)
+    cut = replace(run, offsets=offsets, indices=run.indices[kept], scores=run.scores[kept])
+    material = Material.of(toy(depth=2))
+    assert not Bench(replace(material, runs={**material.runs, "t2i": cut})).knows_all("t2i")
+    assert Bench(Material.of(toy(depth=3))).knows_all("t2i")
 
 
 def test_similarities_by_hand() -> None:

@@ -35,7 +35,8 @@ class WireServer:
         self.key = key
         self.requests: list[tuple[str, str, Any, dict[str, str]]] = []
         self.indexed: list[tuple[str, str, str]] = []  # collection, field of the payload, its type
-        self.busy = 0  # the next so many requests are answered with 503
+        self.busy = 0  # the next so many requests are answered with `busy_status`
+        self.busy_status = 503
         self.fail_after: int | None = None
         self.away = False  # every connection is dropped
         self.held = QdrantClient(":memory:")
@@ -100,7 +101,7 @@ class WireServer:
             return 401, None
         if self.busy:
             self.busy -= 1
-            return 503, None
+            return self.busy_status, None
         name, what = path.strip("/").split("/")[1], _what(path)
         changes = (method, what) in CHANGES
         if self.fail_after is not None and changes:

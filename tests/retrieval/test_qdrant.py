@@ -218,6 +218,13 @@ def test_no_server_and_a_busy_one(server: WireServer, tmp_path: Path) -> None:
     assert len(index.search(random_dense("text", 1, 2), 3)) == 1
 
 
+@pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])
+def test_a_request_is_sent_again_after_an_answer_that_may_pass(status: int, server: WireServer, tmp_path: Path) -> None:
+    server.busy, server.busy_status = 1, status
+    build_index(random_dense("image", 5, 1), "qdrant", tmp_path / "index", url=server.url, retries=1)
+    assert server.count(manifest(tmp_path / "index")["settings"]["collection"]) == 5
+
+
 def test_the_key_comes_from_the_environment_and_goes_nowhere_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -300,6 +307,14 @@ def test_both_forms_in_one_collection_are_fused_in_one_request(server: WireServe
     with refused(ConfigurationError, "qdrant", code="holds-index-kind-no"):
         build_index(documents[0], "qdrant", tmp_path / "one", url=server.url)
         HybridCollection.load(tmp_path / "one")
+
+
+def test_a_collection_is_split_and_copied_as_the_settings_say(server: WireServer, tmp_path: Path) -> None:
+    documents = random_dense("image", 5, 1)
+    build_index(documents, "qdrant", tmp_path / "index", url=server.url, shards=3, replicas=2, m=8, ef_construction=50)
+    [asked] = [body for method, path, body, _ in server.requests if method == "PUT" and path.count("/") == 2]
+    assert (asked["shard_number"], asked["replication_factor"]) == (3, 2)
+    assert (asked["hnsw_config"]["m"], asked["hnsw_config"]["ef_construct"]) == (8, 50)
 
 
 def test_settings_say_what_they_do(server: WireServer, tmp_path: Path) -> None:

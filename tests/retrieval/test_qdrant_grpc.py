@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from index_data import TRUTH, dense, random_dense, same_run, vectors
+from index_data import TRUTH, dense, random_dense, random_sparse, same_run, vectors
 
 pytest.importorskip("qdrant_client", reason="Qdrant's client (extra qdrant) is not installed")
 
@@ -24,6 +24,7 @@ from visir.retrieval.kinds import build_index, open_index
 from visir.retrieval.remote import engine as addresses
 from visir.retrieval.remote import engine as engine_module
 from visir.retrieval.remote.engine import EngineError, first_number
+from visir.retrieval.remote.index import HybridCollection
 from visir.retrieval.remote.settings import QDRANT
 
 KIND = {"dense": "qdrant", "sparse": "qdrant-sparse", "multi-vector": "qdrant-multi"}
@@ -78,6 +79,12 @@ def test_the_same_points_arrive_by_grpc_as_by_http(
     with WireServer() as other:
         build_index(some, KIND[form], tmp_path / "other", url=other.url).add(rest)
         assert all_points(other) == all_points(server)
+
+
+def test_both_forms_of_one_collection_arrive_by_grpc(port: GrpcPort, server: WireServer, tmp_path: Path) -> None:
+    both = random_dense("image", 20, 1), random_sparse("image", 20, 1)
+    made = HybridCollection.build(*both, tmp_path / "both", url=server.url, grpc=port.number)
+    assert len(made) == 20 and put_by_http(server) == 0 and sum(points for points, _ in port.uploads) == 20
 
 
 def test_vectors_of_512_values_take_a_fifth_of_the_bytes(port: GrpcPort, server: WireServer, tmp_path: Path) -> None:

@@ -367,6 +367,18 @@ def test_python_has_what_the_verb_says(tmp_path: Path) -> None:
     assert "Look at this" in page and "b.parquet" in page
 
 
+def test_examples_are_the_first_rows_of_the_log_whichever_visitor_they_are_of(tmp_path: Path) -> None:
+    lines = [f"{visitor},{row},order,price {row}" for row, visitor in enumerate("dcba", 1)]
+    (tmp_path / "log.csv").write_text("visitor,time,action,price\n" + "\n".join(lines) + "\n")
+    names = ("visitor", "time", "action", "price")
+    raw, events = {name: (name,) for name in names}, {name: name for name in names}
+    log = LogMapping("toy", "csv", raw=raw, events=events, unit="s", actions={"order": "order"})
+    sessionise(tmp_path / "log.csv", log, tmp_path / "out", buckets=1)
+    told = json.loads((tmp_path / "out" / "counts.json").read_text())["advice"]
+    shown = "row 1: 'price 1', row 2: 'price 2', row 3: 'price 3'."
+    assert any(f"Prices that cannot be read: {shown}" in sentence for sentence in told)
+
+
 def test_amounts_and_times_as_people_write_them(tmp_path: Path) -> None:
     written = {
         "1,50": 1.5, "1.234,56": 1234.56, "€ 10": 10.0, "49.90": 49.9, "1,234.56": 1234.56, "12.00 USD": 12.0,
