@@ -15,7 +15,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from visir.evaluation.explaining import ranks, world
+import visir.evaluation.explaining.ranks as ranks
+import visir.evaluation.explaining.world as world
 from visir.evaluation.explaining.ranks import Rule, share
 
 Need = Literal["ranks", "scores", "captions", "vectors", "collection"]
