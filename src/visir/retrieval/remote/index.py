@@ -43,7 +43,6 @@ from visir.records import (
 from visir.retrieval.answers import Hits, check_depth, run_of
 from visir.retrieval.dense import check_no_zero_vectors
 from visir.retrieval.index import Index, IndexInfo
-from visir.retrieval.kernels import score_pairs as score_dense
 from visir.retrieval.multi_vector.sides import TokenSide, score_token_places
 from visir.retrieval.remote.engine import Engine, EngineError, Mark, Nearest, Point, Space, Vector, name_address
 from visir.retrieval.remote.settings import (
@@ -86,6 +85,7 @@ from visir.retrieval.stored import (
     read_index,
 )
 from visir.retrieval.vectors import Side, in_order
+from visir.retrieval.vectors import score_pairs as score_dense
 from visir.storage import FolderChange, scratch
 from visir.storage.disk import below
 
