@@ -7,17 +7,23 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
+from pathlib import Path
 from typing import Any, TypeVar
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 FEW = 2**25
 """Multiplications that NumPy does in a tenth of a second."""
+COMPILING = 64 * FEW
+"""Those that it does while numba compiles a file of loops, some seconds."""
 _lock = threading.RLock()
 _compilers: set[int] = set()
 """The threads that are `compiling`."""
+_spared: Counter[str] = Counter()
+"""The multiplications that NumPy did in the place of each loop."""
 
 
 def njit(*relaxed: str) -> Callable[[Function], Function]:
@@ -50,6 +56,11 @@ class CompiledLoop:
                     names[name] = value.own if value.function.__globals__ is names else value.compiled
             return self.own
 
+    @property
+    def signatures(self) -> list[Any]:
+        """The types of arguments that it is compiled for in this process, as numba's functions say them."""
+        return self.own.signatures if "own" in self.__dict__ else []  # type: ignore[attr-defined]
+
     @cached_property
     def own(self) -> Callable[..., Any]:
         """The function of numba alone."""
@@ -61,12 +72,39 @@ class CompiledLoop:
         return compiled
 
 
-def pays(numbers: int) -> bool:
-    """Whether so many multiplications are worth the import of numba, or it is imported already."""
-    # Where it is not, or another thread is `compiling`, the same is computed in NumPy (`visir.retrieval.few`): the
+class CompiledInstruction(CompiledLoop):
+    """A decorator: an instruction of LLVM that compiled loops of its file use (`numba.extending.intrinsic`)."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function, frozenset())
+
+    @cached_property
+    def own(self) -> Any:
+        """The intrinsic of numba."""
+        from numba.extending import intrinsic
+
+        return intrinsic(self.function)
+
+
+def pays(numbers: int, *loops: Any) -> bool:
+    """Whether so many multiplications are worth loops of numba, or these are ready: compiled here or kept on disk."""
+    # Where they are not, or another thread is `compiling`, the same is computed in NumPy (`visir.retrieval.few`): the
     # first answer of a new process then comes half a second earlier, and none waits for the compiler.
-    ready = threading.get_ident() in _compilers if _compilers else "numba" in sys.modules
-    return numbers > FEW or ready
+    if numbers > FEW or not _compilers:
+        return numbers > FEW or all(_ready(loop, numbers) for loop in loops)
+    return threading.get_ident() in _compilers
+
+
+def _ready(loop: Any, numbers: int) -> bool:
+    """Whether a loop is called without waiting for the compiler, or was spared so often that the wait has paid."""
+    if loop.signatures:
+        return True
+    name = f"{loop.__module__}.{loop.__name__}"
+    _spared[name] += numbers
+    if "numba" not in sys.modules and _spared[name] <= FEW:
+        return False
+    cache = getattr(loop.own if isinstance(loop, CompiledLoop) else loop, "_cache", None)
+    return _spared[name] > COMPILING or Path(cache._cache_file._index_path).exists()  # type: ignore[union-attr]
 
 
 @contextmanager

@@ -194,7 +194,7 @@ def test_an_index_made_for_a_gpu_says_how_it_is_searched_without(tmp_path: Path)
 
 
 def test_few_vectors_need_no_device_but_its_name_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("visir.retrieval.scan.pays", lambda numbers: False)  # as before numba is imported
+    monkeypatch.setattr("visir.retrieval.scan.pays", lambda numbers, *loops: False)  # as before numba is imported
     documents, queries = random_dense("image", 50, 1), random_dense("text", 5, 2)
     with pytest.raises(
         EncoderError, match=r"'cudaa' cannot be used: there is no such kind of device(.|\n)*--set device="

@@ -30,7 +30,7 @@ def test_equal_scores_come_in_the_order_of_the_rows() -> None:
     vectors = np.random.default_rng(1).normal(size=(9_000, 12)).astype(np.float32)
     vectors[8_999] *= 10
     vectors[[3, 40, 8_500]] = vectors[8_999]  # in two blocks
-    rows, scores = few.best(vectors[8_999:], vectors, 6)
+    rows, scores = few.best(few.products(vectors[8_999:], vectors), 6)
     assert rows[0, :4].tolist() == [3, 40, 8_500, 8_999]
     assert len(set(scores[0, :4].tolist())) == 1
     assert scores[0, 3] > scores[0, 4] >= scores[0, 5]
@@ -75,7 +75,7 @@ def test_a_search_of_few_vectors_waits_for_no_thread_that_compiles(monkeypatch: 
         raise AssertionError("other threads are used")
 
     monkeypatch.setattr(vectors, "spread", refuse)
-    monkeypatch.setattr(vectors, "pays", lambda numbers: False)
+    monkeypatch.setattr(vectors, "pays", lambda numbers, *loops: False)
     card, rows = EncoderCard("a", "own", revision="1"), np.eye(3, dtype=np.float32)
     side = vectors.Side(Embeddings("image", ["0", "1", "2"], 2 * rows, card), np.arange(3), "cosine")
     np.testing.assert_array_equal(side.block(0, 3), rows)

@@ -20,12 +20,11 @@ from visir.fingerprint import hash_columns, hash_json
 from visir.records import Embeddings, EncoderCard
 from visir.retrieval.answers import Hits
 from visir.retrieval.clustering import faiss_threads, load_faiss, train_centroids
-from visir.retrieval.kernels import score_pairs
 from visir.retrieval.rows import DENSE, LARGEST, Rows
 from visir.retrieval.scan import best_of
 from visir.retrieval.settings import setting, settings_of
 from visir.retrieval.stored import INDEX, IndexState, StoredIndex, check_new_index
-from visir.retrieval.vectors import BLOCK, Side
+from visir.retrieval.vectors import BLOCK, Side, score_pairs
 from visir.storage import FolderChange, changing
 from visir.threads import Share, cores, piece, spread
 
@@ -391,11 +390,15 @@ class CodedRows:
 
     codes: Any  # the FAISS index; row r has the number r
     rows: int  # how many rows there were when it was trained
+    dimension: int  # of the vectors; codes are of vectors with zeros at the end
 
     @cached_property
     def centroids(self) -> Side:
         """The centroid of each list, for exact search."""
-        return _side(self.codes.quantizer.reconstruct_n(0, self.codes.nlist))
+        vectors = self.codes.quantizer.reconstruct_n(0, self.codes.nlist)[:, : self.dimension]
+        ids = pa.array([str(row) for row in range(len(vectors))], pa.string())
+        held = Embeddings("image", ids, np.ascontiguousarray(vectors), EncoderCard("centroids", "imported"))
+        return Side(held, np.arange(len(vectors)), "dot")
 
 
 class IvfIndex(DenseIndex):
@@ -475,7 +478,7 @@ class IvfIndex(DenseIndex):
                 with change.replacing(file, counts=False) as path:
                     write_sealed(codes, path)
         rows = Rows(self.form, tuple(parts), np.zeros(len(documents), np.bool_))
-        return IndexState(rows, CodedRows(codes, len(documents)), tuple(names))
+        return IndexState(rows, CodedRows(codes, len(documents), documents.dimension), tuple(names))
 
     def _construct(self, rows: DenseRows) -> CodedRows:
         return self._grown(self._trained(self._sample(rows), len(rows)), rows, len(rows))
@@ -489,7 +492,7 @@ class IvfIndex(DenseIndex):
         """Add all rows to the codes that are not in them."""
         for block in self._blocks(rows, codes.ntotal):
             append(codes, block)
-        return CodedRows(codes, trained_rows)
+        return CodedRows(codes, trained_rows, rows.parts[0].dimension)
 
     def _trained(self, sample: NDArray[np.float32], rows: int) -> Any:
         lists = min(self.settings.lists or usual_lists(rows), len(sample))
@@ -515,21 +518,22 @@ class IvfIndex(DenseIndex):
             raise ValueError(f"codes of {codes.ntotal} vectors for {len(rows)} rows")
         for part in rows.parts:
             expect_single_rows(part.vectors)
-        return CodedRows(codes, int(facts["trained"]))
+        return CodedRows(codes, int(facts["trained"]), rows.parts[0].dimension)
 
     def _find(self, rows: DenseRows, built: CodedRows, queries: Embeddings, k: int, settings: IvfSettings) -> Hits:
-        asking = self._asking(queries).block(0, len(queries))
-        wanted = max(k, settings.rescore)
+        side = self._asking(queries)
+        asking, wanted = side.block(0, len(queries)), max(k, settings.rescore)
         if wanted >= len(rows.live):
             query = np.repeat(np.arange(len(queries)), len(rows.live))
             return self._scored(rows, asking, query, np.tile(rows.live, len(queries)))
         lists = int(built.codes.nlist)
         probes = min(settings.probes or usual_probes(lists), lists)
-        candidates = self._candidates(built, asking, wanted, probes, rows.dead)
+        candidates = self._candidates(built, side, wanted, probes, rows.dead)
         short = np.flatnonzero((candidates >= 0).sum(axis=1) < k)
         while len(short) and probes < lists:
             probes = min(4 * probes, lists)
-            candidates[short] = self._candidates(built, asking[short], wanted, probes, rows.dead)
+            some = Side(queries, short, self.settings.similarity)
+            candidates[short] = self._candidates(built, some, wanted, probes, rows.dead)
             short = short[(candidates[short] >= 0).sum(axis=1) < k]
         candidates[short] = -1
         query, rank = np.nonzero(candidates >= 0)
@@ -539,13 +543,11 @@ class IvfIndex(DenseIndex):
         return Hits.joined(hits)
 
     def _candidates(
-        self, built: CodedRows, asking: NDArray[np.float32], wanted: int, probes: int, dead: NDArray[np.bool_]
+        self, built: CodedRows, asking: Side, wanted: int, probes: int, dead: NDArray[np.bool_]
     ) -> NDArray[np.int64]:
         """Return (n, wanted) rows whose codes are near, -1 where there are fewer."""
-        centroids = built.centroids
-        padded = np.pad(asking, ((0, 0), (0, centroids.embeddings.dimension - asking.shape[1])))
-        lists, products = best_of(_side(padded), centroids, probes)
-        return nearest_codes(built.codes, asking, lists, products, wanted, dead)
+        lists, products = best_of(asking, built.centroids, probes)
+        return nearest_codes(built.codes, asking.block(0, len(asking)), lists, products, wanted, dead)
 
     def _scored(
         self, rows: DenseRows, asking: NDArray[np.float32], query: NDArray[np.int64], row: NDArray[np.int64]
@@ -567,12 +569,6 @@ class IvfIndex(DenseIndex):
             **super()._details(rows, built),
             "bytes_in_memory": int(codes.code_size) * len(rows) + 8 * len(rows) + 4 * lists * codes.d,
         }
-
-
-def _side(vectors: NDArray[np.float32]) -> Side:
-    """Vectors without a meaning of their own, as they are compared by dot product."""
-    ids = pa.array([str(row) for row in range(len(vectors))], pa.string())
-    return Side(Embeddings("image", ids, vectors, EncoderCard("centroids", "imported")), np.arange(len(vectors)), "dot")
 
 
 def _slice(documents: Embeddings, start: int, end: int) -> Embeddings:

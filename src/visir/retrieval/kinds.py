@@ -74,118 +74,74 @@ KINDS: Registry[Kind] = Registry(
     former={old: f"visir has it no more; the nearest kind is {new!r}" for old, new in FORMER.items()},
 )
 
+
+def _add(name: str, form: VectorForm, module: str, title: str, *, exact: bool = False, **needed: Any) -> None:
+    KINDS.add(name, Kind(name, title, exact, form, f"visir.retrieval.{module}", **needed))
+
+
 _FAISS: dict[str, Any] = {"extra": "hnsw", "packages": ("faiss",)}
-_QDRANT: dict[str, Any] = {"extra": "qdrant", "packages": ("qdrant_client",)}
-_PGVECTOR: dict[str, Any] = {"extra": "pgvector", "packages": ("psycopg",)}
-_MILVUS: dict[str, Any] = {"extra": "milvus", "packages": ("pymilvus",)}
-for _kind in (
-    Kind(
-        name="exact",
-        title="every query against every vector, memory-mapped; the truth of dense search",
-        exact=True,
-        vectors="dense",
-        module="visir.retrieval.dense:FlatIndex",
-    ),
-    Kind(
-        name="hnsw",
-        title="a graph of near neighbours (FAISS)",
-        exact=False,
-        vectors="dense",
-        module="visir.retrieval.dense:HnswIndex",
-        **_FAISS,
-    ),
-    Kind(
-        name="ivf",
-        title="short codes in memory find candidates (FAISS), vectors on disk score them: many vectors, little memory",
-        exact=False,
-        vectors="dense",
-        module="visir.retrieval.dense:IvfIndex",
-        **_FAISS,
-    ),
-    Kind(
-        name="inverted",
-        title="visir's own inverted index, memory-mapped; exact unless a search asks for less",
-        exact=True,
-        vectors="sparse",
-        module="visir.retrieval.sparse.inverted:InvertedIndex",
-    ),
-    Kind(
-        name="qdrant",
-        title="a graph of near neighbours on a Qdrant server or cluster (url)",
-        exact=False,
-        vectors="dense",
-        module="visir.retrieval.remote.index:QdrantIndex",
-        beside=("qdrant-sparse", "qdrant-multi"),
-        **_QDRANT,
-    ),
-    Kind(
-        name="qdrant-sparse",
-        title="inverted lists on a Qdrant server or cluster (url)",
-        exact=False,
-        vectors="sparse",
-        module="visir.retrieval.remote.index:QdrantSparseIndex",
-        **_QDRANT,
-    ),
-    Kind(
-        name="pgvector",
-        title="a graph of near neighbours in a PostgreSQL database with pgvector (url)",
-        exact=False,
-        vectors="dense",
-        module="visir.retrieval.remote.index:PgvectorIndex",
-        beside=("pgvector-sparse",),
-        **_PGVECTOR,
-    ),
-    Kind(
-        name="pgvector-sparse",
-        title="sparse vectors in a PostgreSQL database with pgvector (url), all compared or by a graph (m)",
-        exact=False,
-        vectors="sparse",
-        module="visir.retrieval.remote.index:PgvectorSparseIndex",
-        **_PGVECTOR,
-    ),
-    Kind(
-        name="milvus",
-        title="a graph of near neighbours on a Milvus server or cluster (url)",
-        exact=False,
-        vectors="dense",
-        module="visir.retrieval.remote.index:MilvusIndex",
-        beside=("milvus-sparse",),
-        **_MILVUS,
-    ),
-    Kind(
-        name="milvus-sparse",
-        title="inverted lists on a Milvus server or cluster (url)",
-        exact=False,
-        vectors="sparse",
-        module="visir.retrieval.remote.index:MilvusSparseIndex",
-        **_MILVUS,
-    ),
-    Kind(
-        name="maxsim",
-        title="every query against every document by MaxSim, memory-mapped; the truth of late interaction",
-        exact=True,
-        vectors="multi-vector",
-        module="visir.retrieval.multi_vector.flat:MaxSimIndex",
-    ),
-    Kind(
-        name="maxsim-ivf",
-        title="centroids of vectors find documents (FAISS), MaxSim scores them",
-        exact=False,
-        vectors="multi-vector",
-        module="visir.retrieval.multi_vector.ivf:MaxSimIvfIndex",
-        **_FAISS,
-    ),
-    Kind(
-        name="qdrant-multi",
-        title="MaxSim on a Qdrant server or cluster (url), of every document or over a graph (m)",
-        exact=False,
-        vectors="multi-vector",
-        module="visir.retrieval.remote.index:QdrantMultiIndex",
-        beside=("qdrant-sparse", "qdrant"),
-        **_QDRANT,
-    ),
-):
-    KINDS.add(_kind.name, _kind)
+_add(
+    "exact",
+    "dense",
+    "dense:FlatIndex",
+    "every query against every vector, memory-mapped; the truth of dense search",
+    exact=True,
+)
+_add("hnsw", "dense", "dense:HnswIndex", "a graph of near neighbours (FAISS)", **_FAISS)
+_add(
+    "ivf",
+    "dense",
+    "dense:IvfIndex",
+    "short codes in memory find candidates (FAISS), vectors on disk score them: many vectors, little memory",
+    **_FAISS,
+)
+_add(
+    "inverted",
+    "sparse",
+    "sparse.inverted:InvertedIndex",
+    "visir's own inverted index, memory-mapped; exact unless a search asks for less",
+    exact=True,
+)
+_add(
+    "maxsim",
+    "multi-vector",
+    "multi_vector.flat:MaxSimIndex",
+    "every query against every document by MaxSim, memory-mapped; the truth of late interaction",
+    exact=True,
+)
+_add(
+    "maxsim-ivf",
+    "multi-vector",
+    "multi_vector.ivf:MaxSimIvfIndex",
+    "centroids of vectors find documents (FAISS), MaxSim scores them",
+    **_FAISS,
+)
+
+_ENDINGS: dict[VectorForm, str] = {"sparse": "-sparse", "dense": "", "multi-vector": "-multi"}
+_QDRANT, _MILVUS = "on a Qdrant server or cluster (url)", "on a Milvus server or cluster (url)"
+_POSTGRES = "in a PostgreSQL database with pgvector (url)"
+_TITLES: dict[tuple[str, VectorForm], str] = {
+    ("qdrant", "dense"): f"a graph of near neighbours {_QDRANT}",
+    ("qdrant", "sparse"): f"inverted lists {_QDRANT}",
+    ("qdrant", "multi-vector"): f"MaxSim {_QDRANT}, of every document or over a graph (m)",
+    ("pgvector", "dense"): f"a graph of near neighbours {_POSTGRES}",
+    ("pgvector", "sparse"): f"sparse vectors {_POSTGRES}, all compared or by a graph (m)",
+    ("milvus", "dense"): f"a graph of near neighbours {_MILVUS}",
+    ("milvus", "sparse"): f"inverted lists {_MILVUS}",
+}
+"""What each engine (an extra of the same name) holds."""
+_PACKAGES = {"qdrant": "qdrant_client", "pgvector": "psycopg", "milvus": "pymilvus"}
+for (_engine, _form), _title in _TITLES.items():
+    _others = [f"{_engine}{end}" for form, end in _ENDINGS.items() if form != _form and (_engine, form) in _TITLES]
+    _add(
+        f"{_engine}{_ENDINGS[_form]}",
+        _form,
+        f"remote.index:{_engine.capitalize()}{_ENDINGS[_form].strip('-').capitalize()}Index",
+        _title,
+        extra=_engine,
+        packages=(_PACKAGES[_engine],),
+        beside=() if _form == "sparse" else tuple(_others),
+    )
 
 
 USUAL_KINDS: dict[VectorForm, str] = {"dense": "exact", "sparse": "inverted", "multi-vector": "maxsim"}

@@ -472,15 +472,17 @@ class _Group:
 
 def scan_on(device: str | None, states: Sequence[SearchState]) -> list[Answers]:
     """Score every query with every candidate, on the cores or on a device."""
+    # Few vectors are searched without compiled loops, and without the device that is named: that takes less than their
+    # way there.
+    queries, candidates = states[0].queries, states[0].candidates
+    if device:
+        TorchDevice(device)  # the same error for few vectors as for many
+    if not pays(len(queries) * len(candidates) * candidates.embeddings.dimension, kernels.finish):
+        scores = few.products(queries.block(0, len(queries)), candidates.block(0, len(candidates)))
+        return [few.answers(state, few_scores) for state, few_scores in zip(states, (scores, scores.T), strict=False)]
     return scan_on_device(device, states) if device else scan(states)
 
 
 def best_of(queries: Side, documents: Side, depth: int, device: str | None = None) -> Answers:
     """The best documents of each query; of equal ones the first."""
-    # Few vectors are searched without compiled loops, and without the device that is named: that takes less than their
-    # way there.
-    if device:
-        TorchDevice(device)  # the same error for few vectors as for many
-    if not pays(len(queries) * len(documents) * documents.embeddings.dimension):
-        return few.best(queries.block(0, len(queries)), documents.block(0, len(documents)), depth)
     return scan_on(device, [SearchState(queries, documents, depth)])[0]

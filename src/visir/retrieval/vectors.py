@@ -101,7 +101,7 @@ class Side:
         n = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
         vectors = np.empty((n, self.embeddings.dimension), np.float32)
         lengths = np.empty(n, np.float64)
-        loops = loops_for(vectors.size)
+        loops = loops_for(vectors.size, *(("lengths", "divide_rows") if self.similarity == "cosine" else ()))
 
         def share(part: Share) -> None:
             a, b = piece(n, part)
@@ -112,7 +112,7 @@ class Side:
                 loops.lengths(vectors[a:b], lengths[a:b])
                 loops.divide_rows(vectors[a:b], lengths[a:b])
 
-        if loops is few:
+        if loops is few or n == 1:
             share((0.0, 1.0))  # the other threads may be busy with compiling
         else:
             spread(share, n)
@@ -149,13 +149,13 @@ class Side:
 def lengths_of(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
     """(n,) the Euclidean lengths of float32 rows."""
     lengths = np.empty(len(vectors), np.float64)
-    loops_for(vectors.size).lengths(vectors, lengths)
+    loops_for(vectors.size, "lengths").lengths(vectors, lengths)
     return lengths
 
 
-def loops_for(numbers: int) -> ModuleType:
-    """The compiled loops, or those in NumPy where there is little to do."""
-    return kernels if pays(numbers) else few
+def loops_for(numbers: int, *names: str) -> ModuleType:
+    """The compiled loops, or those in NumPy where there is little to do and the ones of these names are not ready."""
+    return kernels if pays(numbers, *(getattr(kernels, name) for name in names)) else few
 
 
 def check_same_dimension(first: Embeddings | MultiVectorEmbeddings, second: Embeddings | MultiVectorEmbeddings) -> None:
@@ -167,6 +167,17 @@ def check_same_dimension(first: Embeddings | MultiVectorEmbeddings, second: Embe
             hint="encode both sides with one model (or with heads trained together)",
             code="not-one-space",
         )
+
+
+def score_pairs(
+    left: NDArray[np.float32],
+    left_rows: NDArray[np.int64],
+    right: NDArray[np.float32],
+    right_rows: NDArray[np.int64],
+    out: NDArray[np.float32],
+) -> None:
+    """(p,) float32 scores of pairs of a row of `left` and a row of `right`, which are vectors as they are compared."""
+    loops_for(len(out) * left.shape[1], "score_pairs").score_pairs(left, left_rows, right, right_rows, out)
 
 
 _PAIRS = 65_536
@@ -186,7 +197,7 @@ def score_places(
 
         def share(part: Share) -> None:
             a, b = piece(len(out), part)  # noqa: B023 (called before the next turn)
-            kernels.score_pairs(near[0], near[1][a:b], far[0], far[1][a:b], out[a:b])  # noqa: B023
+            score_pairs(near[0], near[1][a:b], far[0], far[1][a:b], out[a:b])  # noqa: B023
 
         spread(share, len(out))
     return scores

@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visir.errors import EmbeddingError
+from visir.jit import pays
 from visir.progress import Progress
+from visir.retrieval import few
 from visir.retrieval.kernels import scan_rows
 from visir.retrieval.multi_vector import kernels
 from visir.retrieval.multi_vector.sides import Tokens, TokenSide, cut, score_token_places
@@ -123,9 +125,13 @@ def scan_tokens(state: SearchState, device: str | None = None) -> Answers:
     # Memory: a block of vectors of each side that is not in memory, a block of scores, and the answers.
     queries, documents = state.queries, state.candidates
     products = OnDevice(device) if device else OnCores()
+    total = int(queries.offsets[-1]) * int(documents.offsets[-1])
+    if not pays(total * documents.embeddings.dimension, kernels.score_pairs):
+        _slacks(queries, documents)  # refuses scores that are too large
+        sides = queries.block(0, len(queries)), documents.block(0, len(documents))
+        return few.answers(state, few.late_products(*sides[0], *sides[1]))
     slacks = _slacks(queries, documents)
     state.known[:] = score_token_places(queries, state.owners, documents, state.documents)
-    total = int(queries.offsets[-1]) * int(documents.offsets[-1])
     with Progress("searching", total, "products") as advance, products.running():
         for (start, stop), (first, last), scores in _blocks(products, queries, documents):
             _count_better(state, scores, start, first, slacks)

@@ -43,7 +43,6 @@ from visir.records import (
 from visir.retrieval.answers import Hits, check_depth, run_of
 from visir.retrieval.dense import check_no_zero_vectors
 from visir.retrieval.index import Index, IndexInfo
-from visir.retrieval.kernels import score_pairs as score_dense
 from visir.retrieval.multi_vector.sides import TokenSide, score_token_places
 from visir.retrieval.remote.engine import Engine, EngineError, Mark, Nearest, Point, Space, Vector, name_address
 from visir.retrieval.remote.settings import (
@@ -86,6 +85,7 @@ from visir.retrieval.stored import (
     read_index,
 )
 from visir.retrieval.vectors import Side, in_order
+from visir.retrieval.vectors import score_pairs as score_dense
 from visir.storage import FolderChange, scratch
 from visir.storage.disk import below
 
@@ -732,63 +732,23 @@ def _settled(scores: list[float], last: float, wanted: int) -> bool:
     return len(scores) >= wanted and last < scores[wanted - 1] - 1e-5 * max(abs(scores[0]), abs(last))
 
 
-class QdrantIndex(RemoteIndex[Embeddings]):
-    """Kind "qdrant": dense vectors on a Qdrant server."""
-
-    kind = "qdrant"
-    settings_type = DenseSettings
-
-
-class QdrantSparseIndex(RemoteIndex[SparseEmbeddings]):
-    """Kind "qdrant-sparse": inverted lists in Qdrant; every list of the query's terms is gone through."""
-
-    kind = "qdrant-sparse"
-    settings_type = SparseSettings
-    space = "sparse"
-    falls_short = False
+def _kind(
+    name: str, settings_type: type[Server], space: VectorForm = "dense", *, falls_short: bool = True
+) -> type[RemoteIndex[Any]]:
+    """The index of one form of vectors in one engine."""
+    about = {"kind": name, "settings_type": settings_type, "space": space, "falls_short": falls_short}
+    title = "".join(word.capitalize() for word in name.split("-"))
+    return type(f"{title}Index", (RemoteIndex,), {"__module__": __name__, "__doc__": f'Kind "{name}".', **about})
 
 
-class QdrantMultiIndex(RemoteIndex[MultiVectorEmbeddings]):
-    """Kind "qdrant-multi": several vectors for each document in Qdrant, as they are."""
-
-    # The engine compares the queries with every document, or walks a graph of them (setting `m`).
-
-    kind = "qdrant-multi"
-    settings_type = SeveralSettings
-    space = "multi-vector"
-
-
-class PgvectorIndex(RemoteIndex[Embeddings]):
-    """Kind "pgvector": dense vectors in a table of PostgreSQL."""
-
-    kind = "pgvector"
-    settings_type = PgvectorSettings
-
-
-class PgvectorSparseIndex(RemoteIndex[SparseEmbeddings]):
-    """Kind "pgvector-sparse": a column of type sparsevec in a table of PostgreSQL."""
-
-    # Every document is compared, unless a graph is asked for (setting `m`).
-
-    kind = "pgvector-sparse"
-    settings_type = PgvectorSparseSettings
-    space = "sparse"
-
-
-class MilvusIndex(RemoteIndex[Embeddings]):
-    """Kind "milvus": dense vectors in a collection of Milvus."""
-
-    kind = "milvus"
-    settings_type = MilvusSettings
-
-
-class MilvusSparseIndex(RemoteIndex[SparseEmbeddings]):
-    """Kind "milvus-sparse": inverted lists in Milvus; every list of the query's terms counts."""
-
-    kind = "milvus-sparse"
-    settings_type = MilvusSparseSettings
-    space = "sparse"
-    falls_short = False
+# Inverted lists of Qdrant and Milvus are gone through to the end: what they do not find is not there.
+QdrantIndex = _kind("qdrant", DenseSettings)
+QdrantSparseIndex = _kind("qdrant-sparse", SparseSettings, "sparse", falls_short=False)
+QdrantMultiIndex = _kind("qdrant-multi", SeveralSettings, "multi-vector")
+PgvectorIndex = _kind("pgvector", PgvectorSettings)
+PgvectorSparseIndex = _kind("pgvector-sparse", PgvectorSparseSettings, "sparse")
+MilvusIndex = _kind("milvus", MilvusSettings)
+MilvusSparseIndex = _kind("milvus-sparse", MilvusSparseSettings, "sparse", falls_short=False)
 
 
 # Dense and sparse vectors of the same documents in one collection, and a search by both in one request.

@@ -269,6 +269,11 @@ def grpc_address(place: Place) -> str:
     return f"{parts.scheme}://{host}:{place.grpc}"
 
 
+def _candidates(most: int | None = None) -> Any:
+    about = "candidates kept while searching: more find better, time grows about in step"
+    return setting(48, about, least=1, most=most, search=True)
+
+
 @dataclass(frozen=True)
 class GraphSettings:
     """What a graph of near neighbours costs and how good it is."""
@@ -282,9 +287,7 @@ class GraphSettings:
     ef_construction: int = setting(
         200, "candidates looked at when a vector is put in: more build slower and find better", least=1
     )
-    ef_search: int = setting(
-        48, "candidates kept while searching: more find better, time grows about in step", least=1, search=True
-    )
+    ef_search: int = _candidates()
 
 
 @dataclass(frozen=True)
@@ -334,13 +337,7 @@ class DatabasePlace(Server):
         least=4,
         most=1000,
     )
-    ef_search: int = setting(
-        48,
-        "candidates kept while searching: more find better, time grows about in step",
-        least=1,
-        most=1000,
-        search=True,
-    )
+    ef_search: int = _candidates(1000)
     memory: int = setting(
         512, "megabytes of the server's memory for building the graph (maintenance_work_mem)", least=1
     )
@@ -402,7 +399,7 @@ class MilvusPlace(Server):
 
 
 @dataclass(frozen=True)
-class MilvusSettings(MilvusPlace, Scored):
+class MilvusSettings(GraphSettings, MilvusPlace, Scored):
     """An index of dense vectors in Milvus."""
 
     m: int = setting(
@@ -412,16 +409,7 @@ class MilvusSettings(MilvusPlace, Scored):
         least=0,
         most=2048,
     )
-    ef_construction: int = setting(
-        200, "candidates looked at when a vector is put in: more build slower and find better", least=1
-    )
-    ef_search: int = setting(
-        48,
-        "candidates kept while searching: more find better, time grows about in step",
-        least=1,
-        most=32_768,
-        search=True,
-    )
+    ef_search: int = _candidates(32_768)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -15,12 +16,14 @@ from numpy.typing import NDArray
 
 from visir.arrays import load_array
 from visir.errors import EmbeddingError, RunError
+from visir.jit import pays
 from visir.records import EncoderCard, Modality, Run, SparseEmbeddings
 from visir.records.columns import rows_of_spans
 from visir.retrieval.answers import MOST, Hits, check_depth, run_of
+from visir.retrieval.few import POSTING, rounded, weighted_products
 from visir.retrieval.rows import SPARSE, Rows, Sparse, check_fits_index
 from visir.retrieval.settings import searching, setting
-from visir.retrieval.sparse import kernels
+from visir.retrieval.sparse import few, kernels
 from visir.retrieval.stored import StoredIndex
 from visir.threads import cores
 
@@ -88,22 +91,23 @@ class Lists:
                 hint="build with the first of them and add the rest",
             )
         vectors = (_plain(part.offsets), _plain(part.terms), _plain(part.values))
+        loops = _loops(_LAID_OUT * len(part.values), "invert")
         frequency, maxima = np.zeros(part.dimension, np.int64), np.zeros(part.dimension, np.float32)
-        kernels.count(*vectors[1:], frequency, maxima)
+        loops.count(*vectors[1:], frequency, maxima)
         listed = np.flatnonzero(frequency).astype(np.int32)
         frequency, maxima, rows = frequency[listed], maxima[listed], _rows(listed, part.dimension)
         blocks = _blocks(len(part))
         place = np.zeros((len(listed), blocks, kernels.GRADES), np.int64)
         gap_starts = np.zeros(len(part) + 1, np.int64)
-        kernels.count_grades(*vectors, rows, maxima, place, gap_starts)
+        loops.count_grades(*vectors, rows, maxima, place, gap_starts)
         levels = np.zeros((len(listed), blocks, kernels.LEVELS), np.uint16)
-        postings = np.empty(kernels.lay_out(place, levels), np.uint16)
+        postings = np.empty(loops.lay_out(place, levels), np.uint16)
         columned = np.flatnonzero(frequency > FREQUENT * len(part)).astype(np.int32)
         column_of = np.full(len(listed), -1, np.int32)
         column_of[columned] = np.arange(len(columned))
         columns = np.zeros((len(columned), blocks * (kernels.BLOCK + 1)), np.uint8)
         gaps = np.empty(gap_starts[-1], np.uint8)
-        kernels.invert(*vectors, rows, maxima, place, levels, column_of, postings, columns, gaps)
+        loops.invert(*vectors, rows, maxima, place, levels, column_of, postings, columns, gaps)
         return cls(
             listed, maxima, levels, postings, columned, columns, gap_starts, gaps, part.offsets, part.values,
             part.dimension,
@@ -112,7 +116,7 @@ class Lists:
     def terms(self, documents: NDArray[np.int64]) -> NDArray[np.int32]:
         """Return the terms of these documents, one after another."""
         terms = np.empty(int((self.offsets[documents + 1] - self.offsets[documents]).sum()), np.int32)
-        kernels.decode(documents, self.gap_starts, self.gaps, self.listed, terms)
+        _loops(_READ * len(terms), "decode").decode(documents, self.gap_starts, self.gaps, self.listed, terms)
         return terms
 
     def fault(self) -> str:
@@ -125,7 +129,8 @@ class Lists:
             return "levels out of order"
         if self.columns.shape != (len(self.columned), blocks * (kernels.BLOCK + 1)):
             return "columns of another size"
-        if len(self.gap_starts) != len(self.offsets) or kernels.first_fault(*arguments) >= 0:
+        loops = _loops(_READ * len(self.gaps), "first_fault")
+        if len(self.gap_starts) != len(self.offsets) or loops.first_fault(*arguments) >= 0:
             return "terms of another number than weights"
         return ""
 
@@ -148,6 +153,15 @@ class Lists:
     def give_room(self, room: tuple[Any, ...]) -> None:
         """Return scratch of `take_room`, which must be as clean as it was."""
         self._rooms.append(room)
+
+
+_LAID_OUT, _READ = 256, 32
+"""What it costs in NumPy to lay out a posting, and to read one, in multiplications (`visir.jit.pays`)."""
+
+
+def _loops(numbers: int, name: str) -> ModuleType:
+    """The compiled loops, or those in NumPy where there is little to do and the one of this name is not ready."""
+    return kernels if pays(numbers, getattr(kernels, name)) else few
 
 
 class ListedEmbeddings(SparseEmbeddings):
@@ -334,6 +348,13 @@ class InvertedIndex(StoredIndex[SparseEmbeddings]):
             if len(dead) == len(part):
                 continue
             most = min(k, len(part) - len(dead))
+            if settings.budget == 0 and not pays(POSTING * len(queries) * len(part.values), kernels.answer):
+                if at not in rows.prepared:
+                    rows.prepared[at] = part.offsets, part.terms, part.values
+                scores = weighted_products(arrays, rows.prepared[at], part.dimension)
+                query, document = np.nonzero(scores)
+                hits.append(Hits(query, places[document], rounded(scores[query, document])))
+                continue
             budget, candidates = _shares(settings, most, len(part) / len(rows))
             keys, fill = np.empty((len(queries), most), np.uint64), np.zeros(len(queries), np.int64)
 

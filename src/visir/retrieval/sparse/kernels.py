@@ -27,11 +27,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
-from visir.jit import njit
+from visir.jit import CompiledInstruction, njit
 
 # Compiled kernels that lay out the postings of the inverted index.
 
@@ -40,7 +37,7 @@ BLOCK = (1 << 15) - 1
 """Documents in a block."""
 EDGES = np.array([*np.round(255 * 0.91 ** np.arange(GRADES)), 0], np.int64)
 """The largest weight of each grade, in 255ths, and 0."""
-_GRADE = np.array([np.flatnonzero(byte <= EDGES[:GRADES])[-1] for byte in range(256)], np.int64)
+GRADE = np.array([np.flatnonzero(byte <= EDGES[:GRADES])[-1] for byte in range(256)], np.int64)
 
 
 @njit()
@@ -66,7 +63,7 @@ def count_grades(offsets: Any, terms: Any, values: Any, rows: Any, maxima: Any, 
         block, before, size = document // BLOCK, -1, 0
         for j in range(offsets[document], offsets[document + 1]):
             row = int(rows[terms[j]])
-            counts[row, block, _GRADE[_byte(values[j], maxima[row])]] += 1
+            counts[row, block, GRADE[_byte(values[j], maxima[row])]] += 1
             size += 1 + (row - before - 1) // 255
             before = row
         gap_starts[document + 1] = gap_starts[document] + size
@@ -104,7 +101,7 @@ def invert(
         for j in range(offsets[document], offsets[document + 1]):
             row = int(rows[terms[j]])
             byte = _byte(values[j], maxima[row])
-            grade = _GRADE[byte]
+            grade = GRADE[byte]
             postings[place[row, block, grade]] = number
             place[row, block, grade] += 1
             if column_of[row] >= 0:
@@ -171,9 +168,11 @@ _MIDDLES = np.sqrt(EDGES[:GRADES] * np.maximum(EDGES[1:], 6.0)).astype(np.float3
 """What a weight of each grade is about, as a share of the term's largest weight."""
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@CompiledInstruction
 def _prefetch(typing_context: Any, array: Any, index: Any) -> Any:  # pragma: no cover - compiled
     """Ask for the cache line of `array[index]`; the forward index is far larger than any cache."""
+    from numba import types
+    from numba.core import cgutils
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         view = context.make_array(signature.args[0])(context, builder, arguments[0])

@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visir.errors import EmbeddingError
+from visir.jit import pays
 from visir.progress import Progress
 from visir.records import SparseEmbeddings
+from visir.retrieval import few
 from visir.retrieval.scan import Answers, SearchState
 from visir.retrieval.sparse import scan_kernels as kernels
 from visir.threads import Share, cores, piece, spread
@@ -56,6 +58,11 @@ def scan(states: Sequence[SearchState]) -> list[Answers]:
     # columns (at most four times the vectors), and the answers.
     rows: SparseSide = states[0].queries
     columns: SparseSide = states[0].candidates
+    left, right = len(rows.embeddings.values), len(columns.embeddings.values)
+    if not pays(few.POSTING * (left + right + len(rows) * right), kernels.finish):
+        sides = rows.part(slice(None)), columns.part(slice(None))
+        scores = few.weighted_products(*sides, columns.embeddings.dimension)
+        return [few.answers(state, of_state) for state, of_state in zip(states, (scores, scores.T), strict=False)]
     width = min(WIDTH, len(columns))
     height = max(TILE * min(cores(), 8) // width, 16)
     height = -(-len(rows) // -(-len(rows) // height))  # blocks of equal height, so that no last one is a sliver
