@@ -15,7 +15,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from visir.encoders.base import Encoder, in_role
+from visir.encoders.base import Encoder, EncoderOver
 from visir.encoders.checkpoints import Layout, load_part, read_description, save_part
 from visir.encoders.cross_encoder import CrossEncoder
 from visir.encoders.devices import COMPILED, dtype_on_card, of_torch, pick_device
@@ -219,7 +219,7 @@ SIDES: tuple[Modality, Modality] = ("image", "text")
 _BLOCK = 8192
 
 
-class TowersEncoder(PretrainedTowersEncoder):
+class TowersEncoder(EncoderOver):
     """An image tower and a text tower that were trained together."""
 
     # A side whose tower has a backbone encodes by itself. A side without one has a frozen encoder (`base_encoders`),
@@ -228,6 +228,7 @@ class TowersEncoder(PretrainedTowersEncoder):
     # Where both frozen encoders give several vectors for each input, so do the towers (form "multi-vector"): a head
     # brings each vector into the common space by itself, where it has length 1, and pairs are scored with MaxSim.
 
+    over = ("base_encoders",)
     batch_size = 128
 
     def __init__(
@@ -253,15 +254,10 @@ class TowersEncoder(PretrainedTowersEncoder):
             )
         torch_device, torch_dtype = of_torch(device, dtype)
         self.device = pick_device(torch_device)
-        self._device = COMPILED if device == COMPILED else self.device
-        self._compiled = CompiledTowers(self.pretrained_tower)
         self.base_encoders = {side: base_encoders.get(side) for side in SIDES}
         for tower in towers.values():
             tower.to(self.device, getattr(torch, torch_dtype) if tower.backbone is not None else torch.float32).eval()
         self.towers = dict(towers)
-        self._pretrained_towers = {
-            side: TrainedTower(tower) for side, tower in towers.items() if tower.backbone is not None
-        }
         if all(isinstance(tower, SetTower) for tower in towers.values()):
             self.form = "multi-vector"
         self._temperature, self._bias, self.prompts = temperature, bias, tuple(prompts)
@@ -271,23 +267,44 @@ class TowersEncoder(PretrainedTowersEncoder):
         self.distinguishes_roles = any(
             encoder and encoder.distinguishes_roles for encoder in self.base_encoders.values()
         )
+        preprocessing = {
+            side: getattr(frozen[side], f"{side}_preprocessing")
+            if side in frozen
+            else own_backbone(towers[side].backbone).preprocessing()
+            for side in SIDES
+        }
         self.card = EncoderCard(
             name=name,
             family=KIND,
             weights=weights and hash_json({KIND: weights, **{s: card.fingerprint for s, card in frozen.items()}}),
-            image_preprocessing=frozen["image"].image_preprocessing
-            if "image" in frozen
-            else own_backbone(towers["image"].backbone).preprocessing(),
-            text_preprocessing=(
-                frozen["text"].text_preprocessing
-                if "text" in frozen
-                else own_backbone(towers["text"].backbone).preprocessing()
-            )
-            | ({"prompts": list(prompts)} if prompts else {}),
+            image_preprocessing=preprocessing["image"],
+            text_preprocessing=preprocessing["text"] | ({"prompts": list(prompts)} if prompts else {}),
             dtype=dtype_on_card(device, dtype) if len(frozen) < len(SIDES) else frozen["image"].dtype,
         )
         if device == COMPILED and not any(COMPILED in card.dtype for card in (self.card, *frozen.values())):
             pick_device(device)  # heads over frozen encoders of which none is compiled
+        own: dict[Modality, PretrainedBackbone] = {
+            side: self.pretrained_tower(side) if device == COMPILED else TrainedTower(towers[side])
+            for side in SIDES
+            if side not in frozen
+        }
+        if own:
+            self._own = PretrainedTowersEncoder(self.card, own, device=COMPILED if device == COMPILED else self.device)
+
+    def below(self, modality: Modality) -> Encoder:
+        """The frozen encoder of a modality; where there is none, the encoder of the towers themselves."""
+        if modality not in self.modalities:
+            raise self.cannot(modality)
+        base = self.base_encoders[modality]
+        return self._own if base is None else base
+
+    def made_of(self, modality: Modality, vectors: Embedded) -> Embedded:
+        """See `EncoderOver`: what the towers themselves gave is whole, what a frozen encoder gave is projected."""
+        if self.base_encoders[modality] is None:
+            return vectors
+        if isinstance(vectors, TokenVectors):
+            return TokenVectors(self.project(modality, vectors.vectors), vectors.offsets)
+        return self.project(modality, vectors)
 
     def base_encoder(self, modality: Modality) -> Encoder | None:
         """The frozen encoder whose vectors are kept, of one modality."""
@@ -308,38 +325,20 @@ class TowersEncoder(PretrainedTowersEncoder):
                 result[start : start + len(block)] = to_vectors(self.towers[modality].project(block.to(self.device)))
         return result
 
-    def for_role(self, role: Role) -> TowersEncoder:
-        """The same towers over their frozen encoders in this role."""
-        return in_role(self, role, "base_encoders")
-
-    def preprocess(self, image: Image) -> Pixels:
-        """What the backbone, or the frozen encoder, takes."""
-        base = self.base_encoders["image"]
-        return super().preprocess(image) if base is None else base.preprocess(image)
-
-    def embed_images(self, batch: Sequence[Pixels]) -> Embedded:
-        """(n, dimension); or the vectors of each."""
-        base = self.base_encoders["image"]
-        return self._embed("image", batch) if base is None else self._projected("image", base.embed_images(batch))
-
     def embed_texts(self, texts: Sequence[str]) -> Embedded:
         """(n, dimension), or the vectors of each; in prompts, the mean over them of vectors of length 1."""
         if not self.prompts:
-            return self._embed_as_they_are(texts)
+            return super().embed_texts(texts)
         total = np.zeros((len(texts), self.dimension), np.float32)
         for prompt in self.prompts:
-            vectors = one_each(self._embed_as_they_are([prompt.replace("{}", text) for text in texts]), self.card.name)
+            filled = [prompt.replace("{}", text) for text in texts]
+            vectors = one_each(super().embed_texts(filled), self.card.name)
             total += vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.float32(1e-12))
         return total / np.float32(len(self.prompts))
 
-    def _embed_as_they_are(self, texts: Sequence[str]) -> Embedded:
-        base = self.base_encoders["text"]
-        return super().embed_texts(texts) if base is None else self._projected("text", base.embed_texts(texts))
-
-    def embed_texts_alike(self, texts: Sequence[str]) -> Embedded:
-        """The same of texts that are of one length for the frozen encoder of texts."""
-        base = self.base_encoders["text"]
-        return self.embed_texts(texts) if base is None else self._projected("text", base.embed_texts_alike(texts))
+    def text_lengths(self, texts: Sequence[str]) -> NDArray[np.int64] | None:
+        """(n,) words or tokens, as the text tower or the frozen encoder counts them; None in prompts."""
+        return None if self.prompts else super().text_lengths(texts)
 
     def text_pieces(self, texts: Sequence[str], role: Role) -> list[list[str]]:
         """What each vector of a text stands for, as the frozen encoder of texts says it."""
@@ -350,23 +349,6 @@ class TowersEncoder(PretrainedTowersEncoder):
         """(t, 4) where each vector of an image looks, as the frozen encoder of images says it."""
         regions: NDArray[np.float64] = self._frozen("image").image_regions(image)
         return regions
-
-    def text_lengths(self, texts: Sequence[str]) -> NDArray[np.int64] | None:
-        """(n,) words or tokens, as the text tower's backbone, or the frozen encoder of texts, counts them."""
-        base = self.base_encoders["text"]
-        if self.prompts:
-            return None
-        return super().text_lengths(texts) if base is None else base.text_lengths(texts)
-
-    def text_limit(self) -> TextLimit | None:
-        """As the text tower's backbone, or the frozen encoder of texts, reads."""
-        base = self.base_encoders["text"]
-        return super().text_limit() if base is None else base.text_limit()
-
-    def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
-        """As the text tower's backbone, or the frozen encoder of texts, does it."""
-        base = self.base_encoders["text"]
-        return super().truncate(texts, ending) if base is None else base.truncate(texts, ending)
 
     def pretrained_tower(self, modality: Modality) -> PretrainedBackbone:
         """One tower as a tower to be tuned further, sharing its weights with this encoder."""
@@ -389,20 +371,23 @@ class TowersEncoder(PretrainedTowersEncoder):
         if self.prompts:
             return None
         if base is None:
-            return super().text_side()
+            return self.pretrained_tower("text").text_side()
         side = text_side_of(base)
         return None if side is None else side.then(self.towers["text"].head)
+
+    def own_temperature(self) -> float | None:
+        """The temperature that the objective stood at when the towers were kept."""
+        return self._temperature
+
+    def own_bias(self) -> float | None:
+        """The bias that the sigmoid loss stood at; None for an objective without one."""
+        return self._bias
 
     def _frozen(self, modality: Modality) -> Any:
         encoder = self.base_encoders[modality]
         if encoder is None:
             raise EncoderError(f"{self.card.name}: a network makes one vector for each {modality}; nothing tells more.")
         return encoder
-
-    def _projected(self, modality: Modality, vectors: Embedded) -> Embedded:
-        if isinstance(vectors, TokenVectors):
-            return TokenVectors(self.project(modality, vectors.vectors), vectors.offsets)
-        return self.project(modality, vectors)
 
 
 def _check_fit(side: Modality, tower: Tower, base_encoder: Encoder | None) -> None:
