@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.torch import load_file
-from torch import Tensor
+from torch import Tensor, nn
 
 from visir.encoders.base import Encoder, EncoderOver
-from visir.encoders.checkpoints import Layout, load_part, read_description, save_part
+from visir.encoders.checkpoints import COPY_AGAIN, Layout, load_part, read_description, save_part
 from visir.encoders.cross_encoder import CrossEncoder
 from visir.encoders.devices import COMPILED, dtype_on_card, of_torch, pick_device
 from visir.encoders.families import CHECKPOINT_FILE
@@ -35,7 +33,7 @@ from visir.encoders.towers.pretrained_backbone import (
     merged_tower,
     text_side_of,
 )
-from visir.encoders.weights import hash_file, save_weights
+from visir.encoders.weights import hash_file, read_weights, save_weights
 from visir.errors import EncoderError
 from visir.fingerprint import hash_json
 from visir.records import EncoderCard, Modality, Role, TokenVectors
@@ -72,7 +70,7 @@ class PretrainedTowersEncoder(Encoder):
     def preprocess(self, image: Image) -> Pixels:
         """One RGB image, float32 (3, H, W), by the model's own preprocessing; bytes of that shape for a GPU, which
         makes the same numbers of them (`GreyLevels`)."""
-        tower = self._tower("image")
+        tower = self.pretrained_tower("image")
         as_bytes = self.computes_ahead and tower.levels is not None
         pixels: Pixels = (tower.prepare_levels if as_bytes else tower.prepare_all)([image])[0]
         return pixels
@@ -90,24 +88,26 @@ class PretrainedTowersEncoder(Encoder):
 
     def embed_texts(self, texts: Sequence[str]) -> Embedded:
         """(n, dimension) projections of n texts."""
-        tower = self._tower("text")
+        tower = self.pretrained_tower("text")
         return self._embed("text", tower.prepare_all(texts) if len(texts) else [])
 
     def text_lengths(self, texts: Sequence[str]) -> NDArray[np.int64] | None:
         """(n,) tokens, as the text tower counts them."""
-        return np.array([len(tokens) for tokens in self._tower("text").prepare_all(texts)], np.int64)
+        return np.array([len(tokens) for tokens in self.pretrained_tower("text").prepare_all(texts)], np.int64)
 
     def text_limit(self) -> TextLimit | None:
         """As the text tower reads."""
-        return self._tower("text").text_limit() if "text" in self.modalities else None
+        return self.pretrained_tower("text").text_limit() if "text" in self.modalities else None
 
     def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
         """As the text tower does it."""
-        return self._tower("text").truncate(texts, ending)
+        return self.pretrained_tower("text").truncate(texts, ending)
 
     def pretrained_tower(self, modality: Modality) -> PretrainedBackbone:
         """One tower, sharing its weights with this encoder."""
-        return self._tower(modality)
+        if modality not in self._pretrained_towers:
+            raise self.cannot(modality)
+        return self._pretrained_towers[modality]
 
     def text_side(self) -> TextSide | None:
         """See `TextSide`."""
@@ -121,13 +121,8 @@ class PretrainedTowersEncoder(Encoder):
         """The bias that the sigmoid loss stood at; None for an objective without one."""
         return self._bias
 
-    def _tower(self, modality: Modality) -> PretrainedBackbone:
-        if modality not in self._pretrained_towers:
-            raise self.cannot(modality)
-        return self._pretrained_towers[modality]
-
     def _embed(self, modality: Modality, prepared: Sequence[Any]) -> NDArray[np.float32]:
-        tower = self._tower(modality)
+        tower = self.pretrained_tower(modality)
         if not len(prepared):
             return no_vectors(self.dimension)
         if self._device == COMPILED:
@@ -137,7 +132,7 @@ class PretrainedTowersEncoder(Encoder):
 
     def _features(self, modality: Modality, prepared: Sequence[Any]) -> Tensor:
         """(n, dimension) on the device."""
-        tower = self._tower(modality)
+        tower = self.pretrained_tower(modality)
         as_bytes = tower.levels is not None and prepared[0].dtype == np.uint8
         inputs = stacked(prepared, pin=self.computes_ahead) if as_bytes else tower.collate(prepared)
         features: Tensor = tower(to_device(inputs, self._device))
@@ -426,8 +421,6 @@ def _check_fit(side: Modality, tower: Tower, base_encoder: Encoder | None) -> No
 # Checkpoints of two towers: a folder written, and read back to the same vectors.
 
 WEIGHTS_FILE = "towers.safetensors"
-_AGAIN = "copy the whole checkpoint again"
-
 
 LAYOUT = Layout.of(
     KIND, (WEIGHTS_FILE,), tuple(f"{side}_{part}" for side in SIDES for part in ("base_encoder", "backbone"))
@@ -444,18 +437,12 @@ def write_towers(folder: str | Path, encoder: TowersEncoder, *, facts: Mapping[s
 
 def write_files(folder: Path, encoder: TowersEncoder, *, facts: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Write the files of a checkpoint into a folder; what `visir.json` is to say."""
-    save_weights(_tensors(encoder.towers), folder / WEIGHTS_FILE)
+    save_weights(tensors_of(encoder.towers), folder / WEIGHTS_FILE)
     content: dict[str, Any] = {}
     for side in SIDES:
         tower, base_encoder = encoder.towers[side], encoder.base_encoders[side]
         if base_encoder is not None:
-            whole = tower.whole if isinstance(tower, SetTower) else None
-            content[side] = {
-                "head": tower.head.spec.to_dict(),
-                **({} if whole is None else {"whole": whole.spec.to_dict()}),
-                "base_encoder": save_part(base_encoder, folder, f"{side}_base_encoder"),
-                "card": base_encoder.card.to_dict(),
-            }
+            content[side] = describe_head(tower, base_encoder, folder, side)
         else:
             content[side] = describe_tower(tower)
             part = _backbone_folder(folder, side)
@@ -465,10 +452,20 @@ def write_files(folder: Path, encoder: TowersEncoder, *, facts: Mapping[str, Any
     return {**content, "prompts": list(encoder.prompts), "facts": dict(facts or {})}
 
 
+def describe_head(tower: Tower, base: Encoder, folder: Path, side: Modality) -> dict[str, Any]:
+    """What `visir.json` says of a head over another encoder, which is kept beside it."""
+    whole = tower.whole if isinstance(tower, SetTower) else None
+    return {
+        "head": tower.head.spec.to_dict(),
+        **({} if whole is None else {"whole": whole.spec.to_dict()}),
+        "base_encoder": save_part(base, folder, f"{side}_base_encoder"),
+        "card": base.card.to_dict(),
+    }
+
+
 def load_checkpoint(folder: Path, device: str | None, dtype: str) -> TowersEncoder:
     """Read what `write_towers` wrote."""
     description = read_description(folder)
-    tensors = _read_weights(folder / WEIGHTS_FILE)
     towers: dict[Modality, Tower] = {}
     base_encoders: dict[Modality, Encoder | None] = {}
     for side in SIDES:
@@ -477,24 +474,34 @@ def load_checkpoint(folder: Path, device: str | None, dtype: str) -> TowersEncod
         except (KeyError, TypeError) as fault:
             raise EncoderError(
                 f"{folder / CHECKPOINT_FILE}: its entry {side!r} does not describe a tower: {fault}",
-                hint=_AGAIN,
+                hint=COPY_AGAIN,
                 code="entry-not-describe-tower",
             ) from fault
-        state = {key.removeprefix(f"{side}."): value for key, value in tensors.items() if key.startswith(f"{side}.")}
-        try:
-            towers[side].load_state_dict(state)
-        except RuntimeError as fault:
-            raise EncoderError(
-                f"{folder / WEIGHTS_FILE}: does not fit {folder / CHECKPOINT_FILE}: {fault}",
-                hint=_AGAIN,
-                code="not-fit",
-            ) from fault
+    fill(folder / WEIGHTS_FILE, towers)
     # Words and shapes count too: the same weights under another pooling or activation are another model.
     folders = [_backbone_folder(folder, side) for side in SIDES]
     words = [file for part in folders for file in sorted(part.rglob("*")) if file.is_file()]
     files = [WEIGHTS_FILE, *(file.relative_to(folder).as_posix() for file in words)]
     shapes = {side: [description[side].get(part) for part in ("head", "whole", "backbone")] for side in SIDES}
     return encoder_of(folder, description, towers, base_encoders, files, shapes, device, dtype)
+
+
+def fill(path: Path, modules: Mapping[Modality, nn.Module]) -> None:
+    """Put the weights of a file, which `tensors_of` named, into the networks of both sides."""
+    tensors, _ = read_weights(path)
+    for side, module in modules.items():
+        try:
+            module.load_state_dict(
+                {
+                    name.removeprefix(f"{side}."): tensor
+                    for name, tensor in tensors.items()
+                    if name.startswith(f"{side}.")
+                }
+            )
+        except RuntimeError as fault:
+            raise EncoderError(
+                f"{path}: does not fit {path.parent / CHECKPOINT_FILE}: {fault}", hint=COPY_AGAIN, code="not-fit"
+            ) from fault
 
 
 def encoder_of(
@@ -540,27 +547,17 @@ def _backbone_folder(folder: Path, side: Modality) -> Path:
     return folder / f"{side}_backbone"
 
 
-def _tensors(towers: Mapping[Modality, Tower]) -> dict[str, Tensor]:
-    """Every tensor of both towers under its own name and in memory of its own: safetensors keeps no ties."""
+def tensors_of(modules: Mapping[Modality, nn.Module]) -> dict[str, Tensor]:
+    """Every tensor of both sides under its own name and in memory of its own: safetensors keeps no ties."""
     tensors: dict[str, Tensor] = {}
     seen: set[int] = set()
-    for side in SIDES:
-        for name, tensor in towers[side].state_dict().items():
+    for side, module in modules.items():
+        for name, tensor in module.state_dict().items():
             copied = tensor.detach().cpu().contiguous()
             if copied.untyped_storage().data_ptr() in seen:
                 copied = copied.clone()
             seen.add(copied.untyped_storage().data_ptr())
             tensors[f"{side}.{name}"] = copied
-    return tensors
-
-
-def _read_weights(path: Path) -> dict[str, Tensor]:
-    if not path.is_file():
-        raise EncoderError(f"{path}: missing.", hint="was the whole checkpoint copied?")
-    try:
-        tensors: dict[str, Tensor] = load_file(str(path))
-    except SafetensorError as fault:
-        raise EncoderError(f"{path}: cannot be read: {fault}", hint=_AGAIN, code="cannot-read") from fault
     return tensors
 
 
