@@ -137,7 +137,7 @@ def _texts() -> list[str]:
 
 def _read_back(inputs: TextInputs | None, folder: Path) -> TextInputs:
     assert inputs is not None
-    for name, content in inputs.files().items():
+    for name, content in inputs.files.items():
         (folder / name).write_bytes(content)
     return read_inputs(described(inputs), folder)
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from visir.errors import EncoderError
 from visir.storage import new_file
 from visir.storage.disk import system_error
 
@@ -52,3 +53,19 @@ def save_weights(tensors: Mapping[str, Tensor], path: Path, *, metadata: dict[st
         if cause is None:
             raise
         raise cause from fault
+
+
+def read_weights(path: Path, whole: str = "checkpoint", missing: str = "") -> tuple[dict[str, Tensor], dict[str, str]]:
+    """The tensors of a file and what else it says; errors tell to copy the `whole` again, or what is `missing`."""
+    from safetensors import SafetensorError, safe_open
+
+    if not path.is_file():
+        raise EncoderError(f"{path}: missing.", hint=missing or f"was the whole {whole} copied?")
+    try:
+        with safe_open(str(path), framework="pt") as stored:
+            tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118 (not a mapping)
+            return tensors, stored.metadata() or {}
+    except SafetensorError as fault:
+        raise EncoderError(
+            f"{path}: cannot be read: {fault}", hint=f"copy the whole {whole} again", code="cannot-read"
+        ) from fault

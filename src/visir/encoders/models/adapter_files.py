@@ -5,28 +5,35 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file
 from torch import Tensor
 
 from visir.encoders.base import Encoder
-from visir.encoders.checkpoints import Layout, load_part, read_description, save_part
+from visir.encoders.checkpoints import Layout, load_part, read_description
 from visir.encoders.devices import check_code
 from visir.encoders.families import ADAPTER_FILE, CHECKPOINT_FILE, family_of
 from visir.encoders.loading import load
 from visir.encoders.models import towers as tower_files
 from visir.encoders.models.foreign import check_configurations
 from visir.encoders.models.hub import ModelFiles
-from visir.encoders.models.towers import SIDES, TowersEncoder, check_base_encoder, encoder_of
+from visir.encoders.models.towers import (
+    SIDES,
+    TowersEncoder,
+    check_base_encoder,
+    describe_head,
+    encoder_of,
+    fill,
+    tensors_of,
+)
 from visir.encoders.models.transformers_kinds import COLPALI_ENGINE
-from visir.encoders.towers.adapters import adapter_state, inject, load_adapter_state, other_model, own_part, pattern_of
+from visir.encoders.towers.adapters import adapted_names, adapter_state, fill_adapters, inject, other_model, pattern_of
 from visir.encoders.towers.base import Head, HeadSpec, Tower
 from visir.encoders.towers.pretrained_backbone import PretrainedBackbone, Tunable, merged_tower
-from visir.encoders.weights import hash_file, save_weights
+from visir.encoders.weights import hash_file, read_weights, save_weights
 from visir.errors import EncoderError, require
 from visir.files import read_json
 from visir.fingerprint import hash_json
@@ -48,18 +55,11 @@ def write_adapter(folder: Path, backbones: Sequence[PretrainedBackbone]) -> None
     assert backbones[0].adapter is not None
     base, config = backbones[0].adapter
     card = base.card
-    names = [name for backbone in backbones for name in _adapted_names(backbone)]
-    content = json.loads(
-        json.dumps(config.to_dict(), default=lambda value: sorted(value) if isinstance(value, set) else str(value))
-    )
-    content |= {
-        "base_model_name_or_path": card.name,
-        "revision": card.revision,
-        "inference_mode": True,
-        "target_modules": pattern_of(names),
-    }
-    folder.mkdir(exist_ok=True)
-    (folder / ADAPTER_FILE).write_bytes(json.dumps(content, indent=2, sort_keys=True).encode())
+    names = [name for backbone in backbones for name in adapted_names(backbone.base_module())]
+    config = copy(config)
+    config.base_model_name_or_path, config.revision = card.name, card.revision
+    config.target_modules, config.inference_mode = pattern_of(names), True
+    config.save_pretrained(str(folder))
     tensors: dict[str, Tensor] = {}
     for backbone in backbones:
         tensors |= adapter_state(backbone.base_module())
@@ -78,21 +78,12 @@ def read_config(folder: Path) -> Any:
         raise EncoderError(f"{folder / ADAPTER_FILE}: cannot be read by peft: {fault!r}") from fault
 
 
-def read_weights(folder: Path) -> tuple[dict[str, Tensor], str]:
+def read_adapter(folder: Path) -> tuple[dict[str, Tensor], str]:
     """The weights under peft's names, and the hash over the weights of the base where it was noted."""
-    path = folder / WEIGHTS_FILE
-    if not path.is_file():
-        pickled = (folder / "adapter_model.bin").is_file()
-        hint = "it was saved as a pickle, which can run code: load it in peft and save it again" if pickled else ""
-        raise EncoderError(f"{path}: missing.", hint=hint or "was the whole folder copied?")
-    try:
-        with safe_open(str(path), framework="pt") as stored:
-            tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118 (not a mapping)
-            return tensors, (stored.metadata() or {}).get(_BASE, "")
-    except SafetensorError as fault:
-        raise EncoderError(
-            f"{path}: cannot be read: {fault}", hint="copy the whole folder again", code="cannot-read"
-        ) from fault
+    pickled = (folder / "adapter_model.bin").is_file()
+    hint = "it was saved as a pickle, which can run code: load it in peft and save it again" if pickled else ""
+    tensors, facts = read_weights(folder / WEIGHTS_FILE, "folder", hint)
+    return tensors, facts.get(_BASE, "")
 
 
 def load_family(name: str, device: str | None, dtype: str, revision: str | None) -> Encoder:
@@ -114,7 +105,7 @@ def load_adapter(name: str, files: ModelFiles, device: str | None, dtype: str) -
         )
     config = read_config(files.folder)
     folder = files.with_adapter()
-    tensors, noted = read_weights(folder)
+    tensors, noted = read_adapter(folder)
     base_name = options.get("base") or config.base_model_name_or_path
     if not base_name or split_options(base_name, error=EncoderError)[0] == bare:  # or it would be loaded for ever
         raise EncoderError(f"{bare}: the adapter does not say over which model.", hint=f"{bare}?base=NAME")
@@ -141,7 +132,7 @@ def load_adapter(name: str, files: ModelFiles, device: str | None, dtype: str) -
     if noted and encoder.card.weights != noted:
         raise other_model(bare, base_name, [f"its weights have the hash {encoder.card.weights}, not {noted}"])
     roots = [encoder.pretrained_tower(modality).base_module() for modality in sorted(encoder.modalities)]
-    if any(_is_adapted(root) for root in roots):
+    if any(map(adapted_names, roots)):
         raise EncoderError(
             f"{bare}: its base model {base_name!r} has adapters already; one adapter over another is not read.",
             hint="merge those into their own base (visir merge, or merge_and_unload of peft), and name the merged "
@@ -154,7 +145,7 @@ def load_adapter(name: str, files: ModelFiles, device: str | None, dtype: str) -
             touched.append(root)
         except ValueError:  # no module of this tower: the other one's
             continue
-    _fill(touched, tensors, bare, base_name)
+    fill_adapters(touched, tensors, bare, base_name)
     for root in touched:
         root.eval()
     card = encoder.card
@@ -165,32 +156,6 @@ def load_adapter(name: str, files: ModelFiles, device: str | None, dtype: str) -
     }
     encoder.card = replace(card, name=name, weights=card.weights and hash_json(made_of))
     return encoder
-
-
-def _is_adapted(root: Any) -> bool:
-    from peft.tuners.tuners_utils import BaseTunerLayer
-
-    return any(isinstance(module, BaseTunerLayer) for module in root.modules())
-
-
-def _fill(roots: Sequence[Any], tensors: Mapping[str, Tensor], where: str, base: str) -> None:
-    parts = [own_part(root, tensors) for root in roots]
-    placed = {name for part in parts for name in part}
-    lost = [name for name in tensors if name.removeprefix("base_model.model.") not in placed]
-    if lost:
-        raise other_model(where, base, [f"{name}: unknown to the model" for name in lost])
-    for root, part in zip(roots, parts, strict=True):
-        load_adapter_state(root, part, where, base)
-
-
-def _adapted_names(backbone: PretrainedBackbone) -> list[str]:
-    from peft.tuners.tuners_utils import BaseTunerLayer
-
-    return [
-        name
-        for name, module in backbone.base_module().named_modules()
-        if isinstance(module, BaseTunerLayer) and ".base_layer" not in name
-    ]
 
 
 KIND = "adapters"
@@ -207,9 +172,7 @@ LAYOUT = Layout.of(
 
 def write_files(folder: Path, encoder: TowersEncoder, *, facts: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Write the files of a checkpoint into a folder; what `visir.json` is to say."""
-    heads = {f"{side}.{name}": tensor for side in SIDES
-             for name, tensor in encoder.towers[side].head.state_dict().items()}  # fmt: skip
-    save_weights(heads, folder / HEADS_FILE)
+    save_weights(tensors_of({side: encoder.towers[side].head for side in SIDES}), folder / HEADS_FILE)
     adapted = _adapted(encoder.towers)
     bases = {side: backbone.adapter.base for side, backbone in adapted.items() if backbone.adapter}
     together = len(adapted) == len(SIDES) and bases["image"] is bases["text"]
@@ -217,11 +180,7 @@ def write_files(folder: Path, encoder: TowersEncoder, *, facts: Mapping[str, Any
     for side in SIDES:
         base = bases[side] if side in bases else encoder.base_encoders[side]
         assert base is not None, "a side is adapted, or a head over a frozen encoder"
-        content[side] = {
-            "head": encoder.towers[side].head.spec.to_dict(),
-            "base_encoder": save_part(base, folder, f"{side}_base_encoder"),
-            "card": base.card.to_dict(),
-        }
+        content[side] = describe_head(encoder.towers[side], base, folder, side)
         if side in adapted:
             content[side]["adapter"] = BOTH if together else f"{side}_adapter"
     for name in {str(content[side]["adapter"]) for side in adapted}:
@@ -232,7 +191,6 @@ def write_files(folder: Path, encoder: TowersEncoder, *, facts: Mapping[str, Any
 def load_checkpoint(folder: Path, device: str | None, dtype: str) -> TowersEncoder:
     """Read what `write_files` wrote, and the base models that it names."""
     description = read_description(folder)
-    heads = load_file(str(folder / HEADS_FILE))
     loaded: dict[str, Encoder] = {}
     towers: dict[Modality, Tower] = {}
     base_encoders: dict[Modality, Encoder | None] = {}
@@ -251,15 +209,14 @@ def load_checkpoint(folder: Path, device: str | None, dtype: str) -> TowersEncod
             place = below(folder, entry["adapter"])
             backbone = PretrainedBackbone.of(base, side, read_config(place), where=str(place / ADAPTER_FILE))
         towers[side] = Tower(backbone, Head(HeadSpec.from_dict(entry["head"])))
-        own = {name.removeprefix(f"{side}."): tensor for name, tensor in heads.items() if name.startswith(f"{side}.")}
-        towers[side].head.load_state_dict(own)
         base_encoders[side] = None if is_adapted else base
+    fill(folder / HEADS_FILE, {side: tower.head for side, tower in towers.items()})
     names = {str(description[side]["adapter"]) for side in SIDES if "adapter" in description[side]}
     for name in sorted(names):
         adapted = {side: each for side, each in _adapted(towers).items() if description[side].get("adapter") == name}
-        tensors, _ = read_weights(folder / name)
+        tensors, _ = read_adapter(folder / name)
         base_name = next(each.adapter.base.card.name for each in adapted.values() if each.adapter)
-        _fill([each.base_module() for each in adapted.values()], tensors, str(folder / name), base_name)
+        fill_adapters([each.base_module() for each in adapted.values()], tensors, str(folder / name), base_name)
     # The settings count too: the same weights under another alpha are another adapter.
     files = [HEADS_FILE, *(f"{name}/{file}" for name in sorted(names) for file in (WEIGHTS_FILE, ADAPTER_FILE))]
     shapes = {side: [description[side]["head"], description[side]["card"]] for side in SIDES}

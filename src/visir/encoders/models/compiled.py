@@ -165,6 +165,8 @@ def compiled_tower(tower: Any, card: EncoderCard, dtype: str) -> CompiledTower:
     # tower: The tower, on the CPU in float32.
     # dtype: The arithmetic: "float32", "bfloat16" or "int8".
     require("openvino", extra="openvino", purpose="--device openvino")
+    import openvino
+
     if dtype not in _SETTINGS:
         raise EncoderError(
             f"{card.name}: OpenVINO computes in {' or '.join(_SETTINGS)} on the CPU, not in {dtype}.",
@@ -180,22 +182,16 @@ def compiled_tower(tower: Any, card: EncoderCard, dtype: str) -> CompiledTower:
     if store.find(key, hashed=lambda name: name == MODEL) is None:  # the weights by size and time: hashes take long
         model = _converted(tower, card.name, dtype)
         try:
-            _write(store, key, model)
+            with store.writing(key, waiting="another process is compiling the same network; waiting for it") as change:
+                if change.manifest.generation == 0:
+                    path = change.file(MODEL)
+                    change.file(WEIGHTS)  # it names this one itself
+                    openvino.save_model(model, path, compress_to_fp16=False)
         except (OSError, VisirError) as fault:
             reason = fault.message if isinstance(fault, VisirError) else f"{store.path(key)}: {fault.strerror}"
             warnings.warn(f"{card.name}: the compiled {tower.modality} tower is not kept: {reason}", stacklevel=2)
             return CompiledTower(model, dtype)
     return CompiledTower(store.path(key) / MODEL, dtype)
-
-
-def _write(store: ContentStore, key: str, model: Any) -> None:
-    import openvino
-
-    with store.writing(key, waiting="another process is compiling the same network; waiting for it") as change:
-        if change.manifest.generation == 0:
-            path = change.file(MODEL)
-            change.file(WEIGHTS)  # it names this one itself
-            openvino.save_model(model, path, compress_to_fp16=False)
 
 
 def _converted(tower: Any, name: str, dtype: str) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -31,14 +31,17 @@ NORMALISATIONS: dict[str, tuple[tuple[float, float, float], tuple[float, float, 
     "none": ((0.0, 0.0, 0.0), (1 / 255, 1 / 255, 1 / 255)),  # stays in [0, 255]
 }
 """Named (mean, standard deviation) per channel: the input is (pixel/255 - mean) / deviation."""
-RESIZES = ("squash", "crop", "pad")
 INTERPOLATIONS = {
     "bilinear": images.Resampling.BILINEAR,
     "bicubic": images.Resampling.BICUBIC,
     "lanczos": images.Resampling.LANCZOS,
 }
-LAYOUTS = ("NCHW", "NHWC")
-CHANNELS = ("RGB", "BGR")
+_CHOICES: dict[str, Collection[str]] = {
+    "resize": ("squash", "crop", "pad"),
+    "interpolation": INTERPOLATIONS,
+    "layout": ("NCHW", "NHWC"),
+    "channels": ("RGB", "BGR"),
+}
 
 
 @dataclass(frozen=True)
@@ -59,20 +62,14 @@ class ImageInput:
     @classmethod
     def declared(cls, options: Mapping[str, Any], where: str) -> ImageInput:
         """From options as text or as JSON values; every fault is listed in one `EncoderError` that names `where`."""
-        faults: list[str] = []
-        field_names = cls.__dataclass_fields__
+        known = cls.__dataclass_fields__
+        values: dict[str, Any] = {name: value for name, value in options.items() if name in known}
+        faults = [f"unknown option {name!r}: {nearest(name, known)}" for name in options if name not in known]
         faults += [
-            f"unknown option {name!r}: {nearest(name, field_names)}" for name in options if name not in field_names
+            f"{name} {values[name]!r}: {nearest(str(values[name]), allowed)}"
+            for name, allowed in _CHOICES.items()
+            if name in values and values[name] not in allowed
         ]
-        values: dict[str, Any] = {name: value for name, value in options.items() if name in field_names}
-        for name, allowed in (
-            ("resize", RESIZES),
-            ("interpolation", INTERPOLATIONS),
-            ("layout", LAYOUTS),
-            ("channels", CHANNELS),
-        ):
-            if name in values and values[name] not in allowed:
-                faults.append(f"{name} {values[name]!r}: {nearest(str(values[name]), allowed)}")
         if "size" not in values:
             faults.append("size is missing: the graph leaves it open; declare size=224 or size=HEIGHTxWIDTH")
         else:
@@ -411,12 +408,21 @@ class ImageProcessor:
     def __init__(self, processor: Any, backend: str) -> None:
         self._processor, self.backend = processor, backend
         self._timm: dict[str, Any] | None = getattr(processor, "data_config", None)
-        self._shortest_edge = _shortest_edge(processor, self._timm)
+        if self._timm is not None:
+            edge: int | None = int(min(self._timm["input_size"][1:]) / float(self._timm.get("crop_pct") or 1))
+        else:
+            settings = processor.to_dict()
+            edge = dict(settings.get("size") or {}).get("shortest_edge") if settings.get("do_resize", True) else None
+        self._shortest_edge = edge  # what it is scaled to; None where pictures are not scaled so
         self.levels: GreyLevels | None = None
         """What it makes of each grey level; None where it does more to values than that."""
         self._resized_first: ResizedFirst | None = None
         if backend == "pil" and self._timm is None:  # torchvision is as fast by itself
-            self.levels = self._find_levels()
+            # Found by asking for each grey level: rescaling and normalising a whole image in NumPy costs 0.8 to 2.6 ms
+            # (224 to 384 pixels), up to half of all preprocessing.
+            still = {key: False for key in ("do_resize", "do_center_crop") if key in processor.to_dict()}
+            answer = processor(images=ramp(), return_tensors="np", **still)["pixel_values"][0]
+            self.levels = GreyLevels.of(self._processor_levels, answer, self._plain_call)
             if self.levels is not None:
                 self._resized_first = ResizedFirst.of(processor, self._processor_levels)
 
@@ -447,27 +453,9 @@ class ImageProcessor:
         levels: NDArray[Any] = answer["pixel_values"][0]
         return levels
 
-    def _find_levels(self) -> GreyLevels | None:
-        """What the processor makes of each grey level of each channel, found by asking it."""
-        # Rescaling and normalising a whole image in NumPy costs 0.8 to 2.6 ms (224 to 384 pixels), up to half of all
-        # preprocessing.
-        still = {key: False for key in ("do_resize", "do_center_crop") if key in self._processor.to_dict()}
-        answer = self._processor(images=ramp(), return_tensors="np", **still)["pixel_values"][0]
-        return GreyLevels.of(self._processor_levels, answer, self._plain_call)
-
     def values(self) -> dict[str, Any]:
         """Every setting as plain values, for the card; "backend" and "class" among them."""
         return processor_values(self._processor, self.backend)
-
-
-def _shortest_edge(processor: Any, timm: dict[str, Any] | None) -> int | None:
-    """What the shortest edge of a picture is scaled to; None where pictures are not scaled so."""
-    if timm is not None:
-        return int(min(timm["input_size"][1:]) / float(timm.get("crop_pct") or 1))
-    settings = processor.to_dict()
-    size = dict(settings.get("size") or {}) if settings.get("do_resize", True) else {}
-    edge: int | None = size.get("shortest_edge")
-    return edge
 
 
 def check_sliver(image: Image, shortest_edge: int | None) -> None:

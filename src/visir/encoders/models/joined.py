@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from visir.encoders.forms import one_each
 from visir.encoders.intake import Embedded, Pixels
 from visir.errors import EncoderError, nearest
 from visir.fingerprint import hash_json
-from visir.records import EncoderCard, Modality, Role, TokenVectors, VectorForm
+from visir.records import EncoderCard, Role, TokenVectors, VectorForm
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -24,6 +24,13 @@ if TYPE_CHECKING:
 
 _LONGER_THAN_ANY = 1 << 16
 """Tokens of a text, at most: so the lengths of two parts fit into one number."""
+
+
+def _weights_over(encoders: Mapping[str, Encoder], **others: Any) -> str | None:
+    """A hash over the cards of encoders, and what else decides the vectors; None where one has no version."""
+    if not all(encoder.card.is_versioned for encoder in encoders.values()):
+        return None
+    return hash_json({**{name: encoder.card.fingerprint for name, encoder in encoders.items()}, **others})
 
 
 class JoinedTexts(EncoderOver):
@@ -53,9 +60,7 @@ class JoinedTexts(EncoderOver):
         self.card = EncoderCard(
             name=" + ".join(part.card.name for part in parts),
             family="joined",
-            weights=hash_json({str(number): part.card.fingerprint for number, part in enumerate(parts)})
-            if all(part.card.is_versioned for part in parts)
-            else None,
+            weights=_weights_over({str(number): part for number, part in enumerate(parts)}),
             text_preprocessing={
                 "parts": [part.card.text_preprocessing for part in parts],
                 "dimensions": [part.dimension for part in parts],
@@ -66,21 +71,19 @@ class JoinedTexts(EncoderOver):
 
     def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """(n, sum of the parts' dimensions): the unit vectors of every part, in the order of the parts."""
-        return self._joined(texts, [one_each(part.embed_texts(texts), part.label) for part in self.encoders])
+        return self._joined([part.embed_texts(texts) for part in self.encoders])
 
     def embed_texts_alike(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """The same of texts that are of one length for every part."""
-        return self._joined(texts, [one_each(part.embed_texts_alike(texts), part.label) for part in self.encoders])
+        return self._joined([part.embed_texts_alike(texts) for part in self.encoders])
 
-    def _joined(self, texts: Sequence[str], vectors_of_parts: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
-        joined = np.empty((len(texts), self.dimension), np.float32)
-        start = 0
-        for part, vectors in zip(self.encoders, vectors_of_parts, strict=True):
+    def _joined(self, parts: Sequence[Embedded]) -> NDArray[np.float32]:
+        units = []
+        for encoder, part in zip(self.encoders, parts, strict=True):
+            vectors = one_each(part, encoder.label)
             lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-            stop = start + part.dimension
-            joined[:, start:stop] = vectors / np.where(lengths > 0, lengths, 1.0)
-            start = stop
-        return joined
+            units.append(vectors / np.where(lengths > 0, lengths, 1.0))
+        return np.concatenate(units, axis=1, dtype=np.float32)
 
     def text_limit(self) -> None:
         """None: every part has its own."""
@@ -176,9 +179,7 @@ class ImageViews(EncoderOver):
         self.card = EncoderCard(
             name=f"{encoder.card.name} ({', '.join(views)})",
             family="views",
-            weights=hash_json({"encoder": encoder.card.fingerprint, "views": list(views)})
-            if encoder.card.is_versioned
-            else None,
+            weights=_weights_over({"encoder": encoder}, views=list(views)),
             image_preprocessing={**encoder.card.image_preprocessing, "views": list(views)},
             dtype=encoder.card.dtype,
         )
@@ -231,6 +232,7 @@ class WithWhole(EncoderOver):
         if not shared:
             raise EncoderError(f"{several.card.name} and {whole.card.name} encode nothing that both take.")
         self.several, self.whole = several, whole
+        cards = {"several": several.card, "whole": whole.card}
         self.dimension = several.dimension + whole.dimension
         self.modalities = frozenset(shared)
         self.distinguishes_roles = several.distinguishes_roles or whole.distinguishes_roles
@@ -238,26 +240,15 @@ class WithWhole(EncoderOver):
         self.card = EncoderCard(
             name=f"{several.card.name} with {whole.card.name}",
             family="with-whole",
-            weights=hash_json({"several": several.card.fingerprint, "whole": whole.card.fingerprint})
-            if several.card.is_versioned and whole.card.is_versioned
-            else None,
-            image_preprocessing=self._both("image"),
-            text_preprocessing=self._both("text"),
+            weights=_weights_over({"several": several, "whole": whole}),
+            image_preprocessing={name: card.image_preprocessing for name, card in cards.items() if "image" in shared},
+            text_preprocessing={name: card.text_preprocessing for name, card in cards.items() if "text" in shared},
             dtype=several.card.dtype,
         )
         if "image" in shared:  # noticed here, and not after a training
             from PIL import Image as images
 
             self.preprocess(images.new("RGB", (96, 64)))
-
-    def _both(self, modality: Modality) -> dict[str, Any]:
-        if modality not in self.modalities:
-            return {}
-        cards = {"several": self.several.card, "whole": self.whole.card}
-        return {
-            name: card.image_preprocessing if modality == "image" else card.text_preprocessing
-            for name, card in cards.items()
-        }
 
     @property
     def views(self) -> tuple[str, ...]:
@@ -266,12 +257,9 @@ class WithWhole(EncoderOver):
 
     def alone(self, view: str) -> WithWhole:
         """The same encoders under one of the views."""
-        return WithWhole(
-            *(
-                ImageViews(encoder.encoder if isinstance(encoder, ImageViews) else encoder, [view])
-                for encoder in (self.several, self.whole)
-            )
-        )
+        both = (self.several, self.whole)
+        bare = [encoder.encoder if isinstance(encoder, ImageViews) else encoder for encoder in both]
+        return WithWhole(*(ImageViews(encoder, [view]) for encoder in bare))
 
     def preprocess(self, image: Image) -> Pixels:
         """(2, …): the input of both encoders."""

@@ -236,11 +236,11 @@ class OnnxImageEncoder(Encoder):
         return vectors if self._grid is None or vectors.ndim != 4 else self._grid.vectors(vectors)
 
     def _measure(self, file: Path) -> int:
-        """The dimension, found by running one grey image; anything but one vector per image is an error."""
+        """The dimension, found by running one grey image; anything but one vector or one map of it is an error."""
         height, width = self.input.size
-        grey = np.full((height, width, 3), 127, dtype=np.uint8)
+        pixels = self.input.batch([np.full((height, width, 3), 127, dtype=np.uint8)] * max(1, self._exactly))
         try:
-            vectors = self._run([grey])
+            shape = (1, *self._session.run([self._tensor], {self._source: pixels})[0].shape[1:])
         except Exception as fault:
             # onnxruntime raises a dozen classes of its own, all derived from Exception alone.
             raise EncoderError(
@@ -248,31 +248,23 @@ class OnnxImageEncoder(Encoder):
                 hint="declare size and layout as the model was exported: onnx:FILE?size=…&layout=…",
                 code="graph-not-run-one",
             ) from fault
-        if self._grid is not None:
-            return self._measure_map(file, grey)
-        if vectors.ndim != 2:
+        if self._grid is None and len(shape) != 2:
             raise EncoderError(
-                f"{file}: the tensor {self._tensor!r} is {vectors.shape} for one image; a vector per image is (1, d).",
+                f"{file}: the tensor {self._tensor!r} is {shape} for one image; a vector per image is (1, d).",
                 hint="name a tensor after the pooling: onnx:FILE#TENSOR"
-                + ("; or take each place as a vector: ?vectors=grid" if vectors.ndim == 4 else ""),
+                + ("; or take each place as a vector: ?vectors=grid" if len(shape) == 4 else ""),
                 code="tensor-one-image",
             )
-        return int(vectors.shape[1])
-
-    def _measure_map(self, file: Path, grey: NDArray[np.uint8]) -> int:
-        """The dimension of a feature map, and how many places it has."""
-        pixels = self.input.batch([grey] * max(1, self._exactly))
-        shape = self._session.run([self._tensor], {self._source: pixels})[0].shape
-        assert self._grid is not None
-        if len(shape) != 4:
-            raise EncoderError(
-                f"{file}: vectors={self._grid.name}, but the tensor {self._tensor!r} is {tuple(shape)}; a feature map "
-                "is (n, d, height, width).",
-                hint="name a tensor before the pooling: onnx:FILE?vectors=grid#TENSOR",
-                code="vectors-tensor-feature-map",
-            )
-        self._map = (int(shape[2]), int(shape[3]))
-        self._grid.check(self._map, str(file))
+        if self._grid is not None:
+            if len(shape) != 4:
+                raise EncoderError(
+                    f"{file}: vectors={self._grid.name}, but the tensor {self._tensor!r} is {shape}; a feature map "
+                    "is (n, d, height, width).",
+                    hint="name a tensor before the pooling: onnx:FILE?vectors=grid#TENSOR",
+                    code="vectors-tensor-feature-map",
+                )
+            self._map = (int(shape[2]), int(shape[3]))
+            self._grid.check(self._map, str(file))
         return int(shape[1])
 
 

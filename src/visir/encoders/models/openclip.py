@@ -7,7 +7,7 @@ import json
 import threading
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -24,6 +24,7 @@ from visir.encoders.models.foreign import check_configurations, check_openclip
 from visir.encoders.models.hub import loading, template_of
 from visir.encoders.models.image_processors import GreyLevels, check_sliver, ramp
 from visir.encoders.models.text_inputs import (
+    TOKENIZER,
     FastTokens,
     TextInputs,
     TokenRules,
@@ -80,7 +81,7 @@ def openclip_inputs(tokenizer: Any, template: str) -> TextInputs | None:
         if tokenizer.reduction_fn is not None or len(tokenizer.all_special_ids) > 2 or cleaning == "whitespace":
             return None
         own_marks = replace(rules, cleaning="open_clip lower, CLIP's marks") if cleaning == "lower" else rules
-        return FastTokens(_simple_tokenizer(tokenizer), own_marks)
+        return FastTokens({"rules": asdict(own_marks)}, {TOKENIZER: _simple_tokenizer(tokenizer)})
     if type(tokenizer) is not HFTokenizer or tokenizer.tokenizer_mode or tokenizer.strip_sep_token:
         return None
     own = tokenizer.tokenizer

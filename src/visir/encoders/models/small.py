@@ -137,16 +137,31 @@ class BagOfWords(Encoder):
         def inputs(texts: Sequence[str]) -> dict[str, torch.Tensor]:
             return {"words": torch.from_numpy(self.embed_texts(texts))}
 
-        return TextSide(OneInput("words"), WordInputs(self._columns, self._idf, self.dimension), inputs)
+        return TextSide(OneInput("words"), WordInputs(self), inputs)
+
+    def files(self) -> dict[str, bytes]:
+        """The vocabulary of a fitted bag (Parquet: word, idf)."""
+        if self._columns is None or self._idf is None:
+            return {}
+        stream = BytesIO()
+        pq.write_table(pa.table({"word": list(self._columns), "idf": self._idf}), stream)
+        return {_TABLE: stream.getvalue()}
 
     def save(self, folder: Path) -> None:
-        """Write the vocabulary (Parquet: word, idf) and `visir.json` into `folder`."""
-        if self._columns is None or self._idf is None:
-            write_description(folder, "bag-of-words", {"dimension": self.dimension})
-            return
-        table = WordInputs(self._columns, self._idf, self.dimension).files()[_TABLE]
-        (folder / _TABLE).write_bytes(table)
-        write_description(folder, "bag-of-words", {"vocabulary": _TABLE, "dimension": self.dimension})
+        """Write the vocabulary and `visir.json` into `folder`."""
+        vocabulary = {}
+        for name, content in self.files().items():
+            (folder / name).write_bytes(content)
+            vocabulary = {"vocabulary": name}
+        write_description(folder, "bag-of-words", {**vocabulary, "dimension": self.dimension})
+
+    @classmethod
+    def read(cls, table: Path | None, dimension: int) -> BagOfWords:
+        """The bag of a table that `files` made; None for hashed words."""
+        if table is None:
+            return cls(None, None, dimension)
+        columns = read_table(table)
+        return cls(columns["word"].to_pylist(), columns["idf"].to_numpy(), columns.num_rows)
 
 
 class WordInputs(TextInputs):
@@ -155,33 +170,19 @@ class WordInputs(TextInputs):
     kind = "words"
     names = ("words",)
 
-    def __init__(self, vocabulary: Iterable[str] | None, weights: NDArray[np.float32] | None, dimension: int) -> None:
-        self._vocabulary = None if vocabulary is None else list(vocabulary)
-        self._weights, self._dimension = weights, dimension
-        self._bag = BagOfWords(self._vocabulary, weights, dimension)
+    def __init__(self, bag: BagOfWords) -> None:
+        files = bag.files()
+        super().__init__({"dimension": bag.dimension, "fitted": bool(files)}, files)
+        self._bag = bag
 
     def __call__(self, texts: Sequence[str]) -> dict[str, NDArray[np.float32]]:
         """The vectors of n texts."""
         return {"words": self._bag.embed_texts(texts)}
 
-    def values(self) -> dict[str, Any]:
-        """The dimension, and whether there is a vocabulary."""
-        return {"dimension": self._dimension, "fitted": self._vocabulary is not None}
-
-    def files(self) -> dict[str, bytes]:
-        """The vocabulary."""
-        if self._vocabulary is None or self._weights is None:
-            return {}
-        stream = BytesIO()
-        pq.write_table(pa.table({"word": self._vocabulary, "idf": self._weights}), stream)
-        return {_TABLE: stream.getvalue()}
-
     @classmethod
     def read(cls, values: Mapping[str, Any], folder: Path) -> Self:
         """From values and vocabulary."""
-        if not values["fitted"]:
-            return cls(None, None, int(values["dimension"]))
-        return cls(*_read_table(folder / _TABLE))
+        return cls(BagOfWords.read(folder / _TABLE if values["fitted"] else None, int(values["dimension"])))
 
 
 def load_family(name: str, device: str | None, dtype: str, revision: str | None) -> BagOfWords:
@@ -199,14 +200,8 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
 def load_checkpoint(folder: Path, device: str | None, dtype: str) -> BagOfWords:
     """Read what `BagOfWords.save` wrote."""
     description = read_description(folder)
-    if "vocabulary" not in description:
-        return BagOfWords(None, None, int(description["dimension"]))
-    return BagOfWords(*_read_table(below(folder, description["vocabulary"])))
-
-
-def _read_table(path: Path) -> tuple[list[str], NDArray[np.float32], int]:
-    table = read_table(path)
-    return table["word"].to_pylist(), table["idf"].to_numpy(), table.num_rows
+    table = below(folder, description["vocabulary"]) if "vocabulary" in description else None
+    return BagOfWords.read(table, int(description["dimension"]))
 
 
 @lru_cache(maxsize=1 << 18)
@@ -257,7 +252,12 @@ class CaptionTokens(Tokens):
                 scratch.file(f"files/{name}").write_bytes(content)
             folder = scratch.path / "files"
             super().__init__(folder, limit=positions, vocabulary=vocabulary, template=template, max_length=max_length)
-        self._without_end()
+        from tokenizers.processors import TemplateProcessing
+
+        start = self._tokenizer.cls_token
+        self._tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+            single=f"{start} $A", special_tokens=[(start, self._tokenizer.cls_token_id)]
+        )
 
     def values(self) -> dict[str, Any]:
         """Every setting as plain values, for the card."""
@@ -267,14 +267,6 @@ class CaptionTokens(Tokens):
             "max_words": self.max_words,
             "ends": "[CLS]",
         }
-
-    def _without_end(self) -> None:
-        from tokenizers.processors import TemplateProcessing
-
-        start = self._tokenizer.cls_token
-        self._tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
-            single=f"{start} $A", special_tokens=[(start, self._tokenizer.cls_token_id)]
-        )
 
     def _filled(self, texts: Sequence[str]) -> list[str]:
         return [first_words(text, self.max_words) for text in self._plain(texts)]

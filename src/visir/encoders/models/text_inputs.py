@@ -30,29 +30,26 @@ class TextInputs(ABC):
     """From texts to the inputs of a network. Thread-safe."""
 
     kind: ClassVar[str]  # its key in `TEXT_INPUTS`
+    kept: ClassVar[tuple[str, ...]] = ()  # the names of its `files`
     names: tuple[str, ...]  # what the inputs are called, in order
+
+    def __init__(self, values: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
+        # Plain values, and what is in files: all that it is made of, and so all that is kept of it.
+        self.values, self.files = values, files
 
     @abstractmethod
     def __call__(self, texts: Sequence[str]) -> dict[str, NDArray[Any]]:
         """The inputs of n texts (n > 0) by name, each (n, …)."""
 
-    @abstractmethod
-    def values(self) -> dict[str, Any]:
-        """Plain values that `read` needs beside the `files`."""
-
-    @abstractmethod
-    def files(self) -> dict[str, bytes]:
-        """The files that `read` reads: their names and what is in them."""
-
     @classmethod
-    @abstractmethod
     def read(cls, values: Mapping[str, Any], folder: Path) -> Self:
-        """From what `values` gave, read back from JSON, and the folder with the `files`."""
+        """From its `values`, read back from JSON, and the folder with its `files`."""
+        return cls(values, {name: (folder / name).read_bytes() for name in cls.kept})
 
 
 def described(inputs: TextInputs) -> dict[str, Any]:
     """Kind and values, from which `read_inputs` makes them again."""
-    return {"kind": inputs.kind, **inputs.values()}
+    return {"kind": inputs.kind, **inputs.values}
 
 
 def read_inputs(description: Mapping[str, Any], folder: Path) -> TextInputs:
@@ -69,29 +66,20 @@ class JoinedInputs(TextInputs):
     kind = "joined"
 
     def __init__(self, parts: Sequence[TextInputs]) -> None:
+        numbered = list(enumerate(parts))
+        files = {f"part{number}/{name}": content for number, part in numbered for name, content in part.files.items()}
+        super().__init__({"parts": [described(part) for part in parts]}, files)
         self._parts = tuple(parts)
-        self.names = tuple(f"{number}.{name}" for number, part in enumerate(parts) for name in part.names)
+        self.names = tuple(f"{number}.{name}" for number, part in numbered for name in part.names)
 
     def __call__(self, texts: Sequence[str]) -> dict[str, NDArray[Any]]:
         """As the parts make them."""
         made = enumerate(part(texts) for part in self._parts)
         return {f"{number}.{name}": rows for number, inputs in made for name, rows in inputs.items()}
 
-    def values(self) -> dict[str, Any]:
-        """Those of each part."""
-        return {"parts": [described(part) for part in self._parts]}
-
-    def files(self) -> dict[str, bytes]:
-        """Those of each part, in a folder of its own."""
-        return {
-            f"part{number}/{name}": content
-            for number, part in enumerate(self._parts)
-            for name, content in part.files().items()
-        }
-
     @classmethod
     def read(cls, values: Mapping[str, Any], folder: Path) -> Self:
-        """From the parts."""
+        """From the parts, each in a folder of its own."""
         return cls([read_inputs(part, folder / f"part{number}") for number, part in enumerate(values["parts"])])
 
 
@@ -120,8 +108,11 @@ class TokenRules:
 class TokenInputs(TextInputs):
     """Token ids, cut and padded by rules."""
 
-    def __init__(self, rules: TokenRules) -> None:
-        self.rules, self.names = rules, rules.names
+    def __init__(self, values: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
+        super().__init__(values, files)
+        rules = values["rules"]
+        self.names = tuple(rules["names"])
+        self.rules = TokenRules(**{**rules, "names": self.names})
 
     @abstractmethod
     def ids(self, texts: Sequence[str]) -> list[list[int]]:
@@ -135,47 +126,28 @@ class TokenInputs(TextInputs):
         rows["token_type_ids"] = np.zeros_like(rows["input_ids"])
         return {name: rows[name] for name in rules.names}
 
-    def values(self) -> dict[str, Any]:
-        """The rules."""
-        return {"rules": asdict(self.rules)}
-
 
 class FastTokens(TokenInputs):
     """A tokenizer of the library `tokenizers`."""
 
     kind = "tokens"
+    kept = (TOKENIZER,)
 
-    def __init__(self, tokenizer: bytes, rules: TokenRules) -> None:
+    def __init__(self, values: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
         from tokenizers import Tokenizer
 
-        if rules.cleaning.startswith("open_clip") and not is_installed("ftfy"):  # imported when a text needs it
+        super().__init__(values, files)
+        if self.rules.cleaning.startswith("open_clip") and not is_installed("ftfy"):  # imported when a text needs it
             raise ModuleNotFoundError("No module named 'ftfy'")
-        super().__init__(rules)
-        self._content = tokenizer
-        self._tokenizer = Tokenizer.from_buffer(tokenizer)
+        self._tokenizer = Tokenizer.from_buffer(files[TOKENIZER])
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
-        if rules.limit is not None:
-            self._tokenizer.enable_truncation(rules.limit)
+        if self.rules.limit is not None:
+            self._tokenizer.enable_truncation(self.rules.limit)
 
     def ids(self, texts: Sequence[str]) -> list[list[int]]:
         """The token ids of each text."""
         return [encoding.ids for encoding in self._tokenizer.encode_batch(texts)]
-
-    def files(self) -> dict[str, bytes]:
-        """The tokenizer."""
-        return {TOKENIZER: self._content}
-
-    @classmethod
-    def read(cls, values: Mapping[str, Any], folder: Path) -> Self:
-        """From the rules and the tokenizer's file."""
-        return cls((folder / TOKENIZER).read_bytes(), rules_of(values))
-
-
-def rules_of(values: Mapping[str, Any]) -> TokenRules:
-    """The rules among the values of token inputs, read back from JSON."""
-    rules = values["rules"]
-    return TokenRules(**{**rules, "names": tuple(rules["names"])})
 
 
 def padded_rows(
@@ -237,45 +209,22 @@ class SiglipPieces(TokenInputs):
     """What `transformers.SiglipTokenizer` does: marks split off, lower case, no punctuation, pieces, an end mark."""
 
     kind = "siglip"
+    kept = (MODEL,)
 
-    def __init__(
-        self,
-        model: bytes,
-        rules: TokenRules,
-        *,
-        marks: Sequence[tuple[str, int, bool, bool]],
-        unknown: str,
-        end: int,
-        lower: bool,
-    ) -> None:
+    def __init__(self, values: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
         from sentencepiece import SentencePieceProcessor
 
-        super().__init__(rules)
-        self._content, self._unknown, self._end, self._lower = model, unknown, end, lower
-        self._model = SentencePieceProcessor(model_proto=model)
-        self._skipped = len(self._model.encode(unknown))
-        self._marks = {content: (number, left, right) for content, number, left, right in marks}
+        super().__init__(values, files)
+        self._unknown, self._end, self._lower = values["unknown"], values["end"], values["lower"]
+        self._model = SentencePieceProcessor(model_proto=files[MODEL])
+        self._skipped = len(self._model.encode(self._unknown))
+        self._marks = {content: (number, left, right) for content, number, left, right in values["marks"]}
         longest_first = sorted(self._marks, key=len, reverse=True)
         self._splitting = re.compile(f"({'|'.join(map(re.escape, longest_first))})")
 
     def ids(self, texts: Sequence[str]) -> list[list[int]]:
         """The token ids of each text."""
         return [self._cut(self._ids(text)) for text in texts]
-
-    def values(self) -> dict[str, Any]:
-        """The rules, and those of the tokenizer."""
-        marks = [[content, *facts] for content, facts in self._marks.items()]
-        return {**super().values(), "marks": marks, "unknown": self._unknown, "end": self._end, "lower": self._lower}
-
-    def files(self) -> dict[str, bytes]:
-        """The model of SentencePiece."""
-        return {MODEL: self._content}
-
-    @classmethod
-    def read(cls, values: Mapping[str, Any], folder: Path) -> Self:
-        """From the values and the model's file."""
-        own = {name: values[name] for name in ("marks", "unknown", "end", "lower")}
-        return cls((folder / MODEL).read_bytes(), rules_of(values), **own)
 
     def _ids(self, text: str) -> list[int]:
         parts = self._splitting.split(_SPACE + text.replace(_SPACE, " "))
@@ -465,27 +414,23 @@ def inputs_of_tokenizer(tokenizer: Any, rules: TokenRules) -> TextInputs | None:
     if tokenizer.truncation_side != "right" or not type(tokenizer).__module__.startswith("transformers."):
         return None
     if type(tokenizer).__name__ == "SiglipTokenizer":
-        return _siglip_pieces(tokenizer, rules)
+        added = tokenizer.added_tokens_decoder
+        if tokenizer.sp_model_kwargs or any(token.single_word for token in added.values()):
+            return None
+        values = {
+            "rules": asdict(rules),
+            "marks": [[token.content, number, token.lstrip, token.rstrip] for number, token in added.items()],
+            "unknown": str(tokenizer.unk_token),
+            "end": int(tokenizer.eos_token_id),
+            "lower": bool(tokenizer.do_lower_case),
+        }
+        return SiglipPieces(values, {MODEL: tokenizer.sp_model.serialized_model_proto()})
     own = [vars(kind) for kind in type(tokenizer).__mro__[: -len(PreTrainedTokenizerFast.__mro__)]]
     if not isinstance(tokenizer, PreTrainedTokenizerFast):
         return None
     if any(name in members for members in own for name in ("__call__", "_encode_plus", "_batch_encode_plus")):
         return None
-    return FastTokens(tokenizer.backend_tokenizer.to_str().encode(), rules)
-
-
-def _siglip_pieces(tokenizer: Any, rules: TokenRules) -> SiglipPieces | None:
-    added = tokenizer.added_tokens_decoder
-    if tokenizer.sp_model_kwargs or any(token.single_word for token in added.values()):
-        return None
-    return SiglipPieces(
-        tokenizer.sp_model.serialized_model_proto(),
-        rules,
-        marks=[(token.content, number, token.lstrip, token.rstrip) for number, token in added.items()],
-        unknown=str(tokenizer.unk_token),
-        end=int(tokenizer.eos_token_id),
-        lower=bool(tokenizer.do_lower_case),
-    )
+    return FastTokens({"rules": asdict(rules)}, {TOKENIZER: tokenizer.backend_tokenizer.to_str().encode()})
 
 
 def token_counts(tokenizer: Any, texts: Sequence[str], *, special: bool = True) -> list[int]:

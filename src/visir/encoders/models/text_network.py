@@ -99,15 +99,9 @@ def text_network(card: EncoderCard, threads: int = 0, *, once: bool = False) -> 
     return network
 
 
-def is_decided(card: EncoderCard) -> bool:
-    """Whether the text tower of the model with this card is kept already, or was refused with the packages of today."""
-    manifest = ContentStore(TEXT_NETWORKS).find(key_of(card), hashed=lambda name: False)
-    return manifest is not None and is_settled(manifest.content)
-
-
-def is_settled(content: Mapping[str, Any]) -> bool:
+def _is_settled(content: Mapping[str, Any]) -> bool:
     """Whether what is known of a tower is the last word: it is kept, or other packages did not refuse it."""
-    return not content["refused"] or content["packages"] == package_versions()
+    return not content["refused"] or content["packages"] == _package_versions()
 
 
 def key_of(card: EncoderCard) -> str:
@@ -116,17 +110,7 @@ def key_of(card: EncoderCard) -> str:
     return hash_json({"tower": identity, "visir": version("visir"), "form": 2})
 
 
-def refusal(reason: str) -> dict[str, Any]:
-    """What is noted of a tower that is not kept."""
-    return {"refused": reason, "packages": package_versions()}
-
-
-def facts_of(inputs: TextInputs, probe: NDArray[np.float32]) -> dict[str, Any]:
-    """What `text_network` reads of a tower that is kept; `probe` is the vector of `PROBE`."""
-    return {"refused": "", "inputs": described(inputs), "outputs": len(probe), "probe": probe.tolist()}
-
-
-def package_versions() -> dict[str, str]:
+def _package_versions() -> dict[str, str]:
     """The versions of the packages that decide whether a tower can be kept."""
     versions = {}
     for package in _PACKAGES:
@@ -174,7 +158,11 @@ def keep_text_network(encoder: Encoder, begins: Callable[[], None] = lambda: Non
     # together. Where anything differs, that is noted, and the tower is not tried again.
     # What is kept encodes texts as queries. A refusal holds as long as the packages stay as they are.
     # begins: Called before work that takes seconds.
-    if not is_installed("onnxruntime") or encoder.card.weights is None or is_decided(encoder.card):
+    if not is_installed("onnxruntime") or encoder.card.weights is None:
+        return False
+    store = ContentStore(TEXT_NETWORKS)
+    manifest = store.find(key_of(encoder.card), hashed=lambda name: False)
+    if manifest is not None and _is_settled(manifest.content):
         return False
     from visir.encoders.towers.pretrained_backbone import text_side_of
 
@@ -183,11 +171,11 @@ def keep_text_network(encoder: Encoder, begins: Callable[[], None] = lambda: Non
     if side is None or not any(True for _ in side.network.parameters()):  # no network: it needs no PyTorch anyway
         return False
     begins()
-    store, key = ContentStore(TEXT_NETWORKS), key_of(encoder.card)
+    key = key_of(encoder.card)
     try:
         waiting = "another process keeps the same text tower; waiting for it"
         with store.writing(key, waiting=waiting, resume=False) as change:
-            if change.manifest.generation and is_settled(change.manifest.content):
+            if change.manifest.generation and _is_settled(change.manifest.content):
                 return False
             change.content = _made(side, encoder, change)
             if change.content["refused"]:
@@ -200,25 +188,29 @@ def keep_text_network(encoder: Encoder, begins: Callable[[], None] = lambda: Non
 
 
 def _made(side: TextSide, encoder: Encoder, change: FolderChange) -> dict[str, Any]:
-    """Write the files of a tower; what is known of it, or why it is refused."""
+    """Write the files of a tower; what `text_network` reads of it, or why it is refused."""
+    refused = ""
     try:
         for texts in ([text] for text in _TEXTS):
             _check_inputs(side, texts)
         _check_inputs(side, _TEXTS)
-        for name, content in side.reader.files().items():
+        for name, content in side.reader.files.items():
             change.write(name, content)
         _export(side, change)
         inputs = read_inputs(described(side.reader), change.folder)
         network = TextNetwork(change.folder, encoder.card, inputs, encoder.dimension)
         groups = [_TEXTS, *([text] for text in _TEXTS), _TEXTS[:2]]
         difference = np.max([difference_of(network.embed_texts(texts), _expected(encoder, texts)) for texts in groups])
+        if not difference <= LARGEST_DIFFERENCE:
+            refused = f"other vectors than PyTorch: 1 - cosine is {difference:.1e}"
     except (OSError, MemoryError):  # says nothing about the network: another time there may be room
         raise
     except Exception as fault:  # whatever another library raises over a network that it does not know
-        return refusal(str(fault).strip().splitlines()[-1] if str(fault).strip() else type(fault).__name__)
-    if not difference <= LARGEST_DIFFERENCE:
-        return refusal(f"other vectors than PyTorch: 1 - cosine is {difference:.1e}")
-    return facts_of(side.reader, _expected(encoder, [PROBE])[0])
+        refused = str(fault).strip().splitlines()[-1] if str(fault).strip() else type(fault).__name__
+    if refused:
+        return {"refused": refused, "packages": _package_versions()}
+    probe = _expected(encoder, [PROBE])[0]
+    return {"refused": "", "inputs": described(side.reader), "outputs": len(probe), "probe": probe.tolist()}
 
 
 def _expected(encoder: Encoder, texts: Sequence[str]) -> NDArray[np.float32]:

@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.torch import load_file
-from torch import Tensor
+from torch import Tensor, nn
 
-from visir.encoders.base import Encoder, in_role
-from visir.encoders.checkpoints import Layout, load_part, read_description, save_part
+from visir.encoders.base import Encoder, EncoderOver
+from visir.encoders.checkpoints import COPY_AGAIN, Layout, load_part, read_description, save_part
 from visir.encoders.cross_encoder import CrossEncoder
 from visir.encoders.devices import COMPILED, dtype_on_card, of_torch, pick_device
 from visir.encoders.families import CHECKPOINT_FILE
@@ -35,7 +33,7 @@ from visir.encoders.towers.pretrained_backbone import (
     merged_tower,
     text_side_of,
 )
-from visir.encoders.weights import hash_file, save_weights
+from visir.encoders.weights import hash_file, read_weights, save_weights
 from visir.errors import EncoderError
 from visir.fingerprint import hash_json
 from visir.records import EncoderCard, Modality, Role, TokenVectors
@@ -72,7 +70,7 @@ class PretrainedTowersEncoder(Encoder):
     def preprocess(self, image: Image) -> Pixels:
         """One RGB image, float32 (3, H, W), by the model's own preprocessing; bytes of that shape for a GPU, which
         makes the same numbers of them (`GreyLevels`)."""
-        tower = self._tower("image")
+        tower = self.pretrained_tower("image")
         as_bytes = self.computes_ahead and tower.levels is not None
         pixels: Pixels = (tower.prepare_levels if as_bytes else tower.prepare_all)([image])[0]
         return pixels
@@ -90,24 +88,26 @@ class PretrainedTowersEncoder(Encoder):
 
     def embed_texts(self, texts: Sequence[str]) -> Embedded:
         """(n, dimension) projections of n texts."""
-        tower = self._tower("text")
+        tower = self.pretrained_tower("text")
         return self._embed("text", tower.prepare_all(texts) if len(texts) else [])
 
     def text_lengths(self, texts: Sequence[str]) -> NDArray[np.int64] | None:
         """(n,) tokens, as the text tower counts them."""
-        return np.array([len(tokens) for tokens in self._tower("text").prepare_all(texts)], np.int64)
+        return np.array([len(tokens) for tokens in self.pretrained_tower("text").prepare_all(texts)], np.int64)
 
     def text_limit(self) -> TextLimit | None:
         """As the text tower reads."""
-        return self._tower("text").text_limit() if "text" in self.modalities else None
+        return self.pretrained_tower("text").text_limit() if "text" in self.modalities else None
 
     def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
         """As the text tower does it."""
-        return self._tower("text").truncate(texts, ending)
+        return self.pretrained_tower("text").truncate(texts, ending)
 
     def pretrained_tower(self, modality: Modality) -> PretrainedBackbone:
         """One tower, sharing its weights with this encoder."""
-        return self._tower(modality)
+        if modality not in self._pretrained_towers:
+            raise self.cannot(modality)
+        return self._pretrained_towers[modality]
 
     def text_side(self) -> TextSide | None:
         """See `TextSide`."""
@@ -121,13 +121,8 @@ class PretrainedTowersEncoder(Encoder):
         """The bias that the sigmoid loss stood at; None for an objective without one."""
         return self._bias
 
-    def _tower(self, modality: Modality) -> PretrainedBackbone:
-        if modality not in self._pretrained_towers:
-            raise self.cannot(modality)
-        return self._pretrained_towers[modality]
-
     def _embed(self, modality: Modality, prepared: Sequence[Any]) -> NDArray[np.float32]:
-        tower = self._tower(modality)
+        tower = self.pretrained_tower(modality)
         if not len(prepared):
             return no_vectors(self.dimension)
         if self._device == COMPILED:
@@ -137,7 +132,7 @@ class PretrainedTowersEncoder(Encoder):
 
     def _features(self, modality: Modality, prepared: Sequence[Any]) -> Tensor:
         """(n, dimension) on the device."""
-        tower = self._tower(modality)
+        tower = self.pretrained_tower(modality)
         as_bytes = tower.levels is not None and prepared[0].dtype == np.uint8
         inputs = stacked(prepared, pin=self.computes_ahead) if as_bytes else tower.collate(prepared)
         features: Tensor = tower(to_device(inputs, self._device))
@@ -219,7 +214,7 @@ SIDES: tuple[Modality, Modality] = ("image", "text")
 _BLOCK = 8192
 
 
-class TowersEncoder(PretrainedTowersEncoder):
+class TowersEncoder(EncoderOver):
     """An image tower and a text tower that were trained together."""
 
     # A side whose tower has a backbone encodes by itself. A side without one has a frozen encoder (`base_encoders`),
@@ -228,6 +223,7 @@ class TowersEncoder(PretrainedTowersEncoder):
     # Where both frozen encoders give several vectors for each input, so do the towers (form "multi-vector"): a head
     # brings each vector into the common space by itself, where it has length 1, and pairs are scored with MaxSim.
 
+    over = ("base_encoders",)
     batch_size = 128
 
     def __init__(
@@ -253,15 +249,10 @@ class TowersEncoder(PretrainedTowersEncoder):
             )
         torch_device, torch_dtype = of_torch(device, dtype)
         self.device = pick_device(torch_device)
-        self._device = COMPILED if device == COMPILED else self.device
-        self._compiled = CompiledTowers(self.pretrained_tower)
         self.base_encoders = {side: base_encoders.get(side) for side in SIDES}
         for tower in towers.values():
             tower.to(self.device, getattr(torch, torch_dtype) if tower.backbone is not None else torch.float32).eval()
         self.towers = dict(towers)
-        self._pretrained_towers = {
-            side: TrainedTower(tower) for side, tower in towers.items() if tower.backbone is not None
-        }
         if all(isinstance(tower, SetTower) for tower in towers.values()):
             self.form = "multi-vector"
         self._temperature, self._bias, self.prompts = temperature, bias, tuple(prompts)
@@ -271,23 +262,44 @@ class TowersEncoder(PretrainedTowersEncoder):
         self.distinguishes_roles = any(
             encoder and encoder.distinguishes_roles for encoder in self.base_encoders.values()
         )
+        preprocessing = {
+            side: getattr(frozen[side], f"{side}_preprocessing")
+            if side in frozen
+            else own_backbone(towers[side].backbone).preprocessing()
+            for side in SIDES
+        }
         self.card = EncoderCard(
             name=name,
             family=KIND,
             weights=weights and hash_json({KIND: weights, **{s: card.fingerprint for s, card in frozen.items()}}),
-            image_preprocessing=frozen["image"].image_preprocessing
-            if "image" in frozen
-            else own_backbone(towers["image"].backbone).preprocessing(),
-            text_preprocessing=(
-                frozen["text"].text_preprocessing
-                if "text" in frozen
-                else own_backbone(towers["text"].backbone).preprocessing()
-            )
-            | ({"prompts": list(prompts)} if prompts else {}),
+            image_preprocessing=preprocessing["image"],
+            text_preprocessing=preprocessing["text"] | ({"prompts": list(prompts)} if prompts else {}),
             dtype=dtype_on_card(device, dtype) if len(frozen) < len(SIDES) else frozen["image"].dtype,
         )
         if device == COMPILED and not any(COMPILED in card.dtype for card in (self.card, *frozen.values())):
             pick_device(device)  # heads over frozen encoders of which none is compiled
+        own: dict[Modality, PretrainedBackbone] = {
+            side: self.pretrained_tower(side) if device == COMPILED else TrainedTower(towers[side])
+            for side in SIDES
+            if side not in frozen
+        }
+        if own:
+            self._own = PretrainedTowersEncoder(self.card, own, device=COMPILED if device == COMPILED else self.device)
+
+    def below(self, modality: Modality) -> Encoder:
+        """The frozen encoder of a modality; where there is none, the encoder of the towers themselves."""
+        if modality not in self.modalities:
+            raise self.cannot(modality)
+        base = self.base_encoders[modality]
+        return self._own if base is None else base
+
+    def made_of(self, modality: Modality, vectors: Embedded) -> Embedded:
+        """See `EncoderOver`: what the towers themselves gave is whole, what a frozen encoder gave is projected."""
+        if self.base_encoders[modality] is None:
+            return vectors
+        if isinstance(vectors, TokenVectors):
+            return TokenVectors(self.project(modality, vectors.vectors), vectors.offsets)
+        return self.project(modality, vectors)
 
     def base_encoder(self, modality: Modality) -> Encoder | None:
         """The frozen encoder whose vectors are kept, of one modality."""
@@ -308,38 +320,20 @@ class TowersEncoder(PretrainedTowersEncoder):
                 result[start : start + len(block)] = to_vectors(self.towers[modality].project(block.to(self.device)))
         return result
 
-    def for_role(self, role: Role) -> TowersEncoder:
-        """The same towers over their frozen encoders in this role."""
-        return in_role(self, role, "base_encoders")
-
-    def preprocess(self, image: Image) -> Pixels:
-        """What the backbone, or the frozen encoder, takes."""
-        base = self.base_encoders["image"]
-        return super().preprocess(image) if base is None else base.preprocess(image)
-
-    def embed_images(self, batch: Sequence[Pixels]) -> Embedded:
-        """(n, dimension); or the vectors of each."""
-        base = self.base_encoders["image"]
-        return self._embed("image", batch) if base is None else self._projected("image", base.embed_images(batch))
-
     def embed_texts(self, texts: Sequence[str]) -> Embedded:
         """(n, dimension), or the vectors of each; in prompts, the mean over them of vectors of length 1."""
         if not self.prompts:
-            return self._embed_as_they_are(texts)
+            return super().embed_texts(texts)
         total = np.zeros((len(texts), self.dimension), np.float32)
         for prompt in self.prompts:
-            vectors = one_each(self._embed_as_they_are([prompt.replace("{}", text) for text in texts]), self.card.name)
+            filled = [prompt.replace("{}", text) for text in texts]
+            vectors = one_each(super().embed_texts(filled), self.card.name)
             total += vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.float32(1e-12))
         return total / np.float32(len(self.prompts))
 
-    def _embed_as_they_are(self, texts: Sequence[str]) -> Embedded:
-        base = self.base_encoders["text"]
-        return super().embed_texts(texts) if base is None else self._projected("text", base.embed_texts(texts))
-
-    def embed_texts_alike(self, texts: Sequence[str]) -> Embedded:
-        """The same of texts that are of one length for the frozen encoder of texts."""
-        base = self.base_encoders["text"]
-        return self.embed_texts(texts) if base is None else self._projected("text", base.embed_texts_alike(texts))
+    def text_lengths(self, texts: Sequence[str]) -> NDArray[np.int64] | None:
+        """(n,) words or tokens, as the text tower or the frozen encoder counts them; None in prompts."""
+        return None if self.prompts else super().text_lengths(texts)
 
     def text_pieces(self, texts: Sequence[str], role: Role) -> list[list[str]]:
         """What each vector of a text stands for, as the frozen encoder of texts says it."""
@@ -350,23 +344,6 @@ class TowersEncoder(PretrainedTowersEncoder):
         """(t, 4) where each vector of an image looks, as the frozen encoder of images says it."""
         regions: NDArray[np.float64] = self._frozen("image").image_regions(image)
         return regions
-
-    def text_lengths(self, texts: Sequence[str]) -> NDArray[np.int64] | None:
-        """(n,) words or tokens, as the text tower's backbone, or the frozen encoder of texts, counts them."""
-        base = self.base_encoders["text"]
-        if self.prompts:
-            return None
-        return super().text_lengths(texts) if base is None else base.text_lengths(texts)
-
-    def text_limit(self) -> TextLimit | None:
-        """As the text tower's backbone, or the frozen encoder of texts, reads."""
-        base = self.base_encoders["text"]
-        return super().text_limit() if base is None else base.text_limit()
-
-    def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
-        """As the text tower's backbone, or the frozen encoder of texts, does it."""
-        base = self.base_encoders["text"]
-        return super().truncate(texts, ending) if base is None else base.truncate(texts, ending)
 
     def pretrained_tower(self, modality: Modality) -> PretrainedBackbone:
         """One tower as a tower to be tuned further, sharing its weights with this encoder."""
@@ -389,20 +366,23 @@ class TowersEncoder(PretrainedTowersEncoder):
         if self.prompts:
             return None
         if base is None:
-            return super().text_side()
+            return self.pretrained_tower("text").text_side()
         side = text_side_of(base)
         return None if side is None else side.then(self.towers["text"].head)
+
+    def own_temperature(self) -> float | None:
+        """The temperature that the objective stood at when the towers were kept."""
+        return self._temperature
+
+    def own_bias(self) -> float | None:
+        """The bias that the sigmoid loss stood at; None for an objective without one."""
+        return self._bias
 
     def _frozen(self, modality: Modality) -> Any:
         encoder = self.base_encoders[modality]
         if encoder is None:
             raise EncoderError(f"{self.card.name}: a network makes one vector for each {modality}; nothing tells more.")
         return encoder
-
-    def _projected(self, modality: Modality, vectors: Embedded) -> Embedded:
-        if isinstance(vectors, TokenVectors):
-            return TokenVectors(self.project(modality, vectors.vectors), vectors.offsets)
-        return self.project(modality, vectors)
 
 
 def _check_fit(side: Modality, tower: Tower, base_encoder: Encoder | None) -> None:
@@ -441,8 +421,6 @@ def _check_fit(side: Modality, tower: Tower, base_encoder: Encoder | None) -> No
 # Checkpoints of two towers: a folder written, and read back to the same vectors.
 
 WEIGHTS_FILE = "towers.safetensors"
-_AGAIN = "copy the whole checkpoint again"
-
 
 LAYOUT = Layout.of(
     KIND, (WEIGHTS_FILE,), tuple(f"{side}_{part}" for side in SIDES for part in ("base_encoder", "backbone"))
@@ -459,18 +437,12 @@ def write_towers(folder: str | Path, encoder: TowersEncoder, *, facts: Mapping[s
 
 def write_files(folder: Path, encoder: TowersEncoder, *, facts: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Write the files of a checkpoint into a folder; what `visir.json` is to say."""
-    save_weights(_tensors(encoder.towers), folder / WEIGHTS_FILE)
+    save_weights(tensors_of(encoder.towers), folder / WEIGHTS_FILE)
     content: dict[str, Any] = {}
     for side in SIDES:
         tower, base_encoder = encoder.towers[side], encoder.base_encoders[side]
         if base_encoder is not None:
-            whole = tower.whole if isinstance(tower, SetTower) else None
-            content[side] = {
-                "head": tower.head.spec.to_dict(),
-                **({} if whole is None else {"whole": whole.spec.to_dict()}),
-                "base_encoder": save_part(base_encoder, folder, f"{side}_base_encoder"),
-                "card": base_encoder.card.to_dict(),
-            }
+            content[side] = describe_head(tower, base_encoder, folder, side)
         else:
             content[side] = describe_tower(tower)
             part = _backbone_folder(folder, side)
@@ -480,10 +452,20 @@ def write_files(folder: Path, encoder: TowersEncoder, *, facts: Mapping[str, Any
     return {**content, "prompts": list(encoder.prompts), "facts": dict(facts or {})}
 
 
+def describe_head(tower: Tower, base: Encoder, folder: Path, side: Modality) -> dict[str, Any]:
+    """What `visir.json` says of a head over another encoder, which is kept beside it."""
+    whole = tower.whole if isinstance(tower, SetTower) else None
+    return {
+        "head": tower.head.spec.to_dict(),
+        **({} if whole is None else {"whole": whole.spec.to_dict()}),
+        "base_encoder": save_part(base, folder, f"{side}_base_encoder"),
+        "card": base.card.to_dict(),
+    }
+
+
 def load_checkpoint(folder: Path, device: str | None, dtype: str) -> TowersEncoder:
     """Read what `write_towers` wrote."""
     description = read_description(folder)
-    tensors = _read_weights(folder / WEIGHTS_FILE)
     towers: dict[Modality, Tower] = {}
     base_encoders: dict[Modality, Encoder | None] = {}
     for side in SIDES:
@@ -492,24 +474,34 @@ def load_checkpoint(folder: Path, device: str | None, dtype: str) -> TowersEncod
         except (KeyError, TypeError) as fault:
             raise EncoderError(
                 f"{folder / CHECKPOINT_FILE}: its entry {side!r} does not describe a tower: {fault}",
-                hint=_AGAIN,
+                hint=COPY_AGAIN,
                 code="entry-not-describe-tower",
             ) from fault
-        state = {key.removeprefix(f"{side}."): value for key, value in tensors.items() if key.startswith(f"{side}.")}
-        try:
-            towers[side].load_state_dict(state)
-        except RuntimeError as fault:
-            raise EncoderError(
-                f"{folder / WEIGHTS_FILE}: does not fit {folder / CHECKPOINT_FILE}: {fault}",
-                hint=_AGAIN,
-                code="not-fit",
-            ) from fault
+    fill(folder / WEIGHTS_FILE, towers)
     # Words and shapes count too: the same weights under another pooling or activation are another model.
     folders = [_backbone_folder(folder, side) for side in SIDES]
     words = [file for part in folders for file in sorted(part.rglob("*")) if file.is_file()]
     files = [WEIGHTS_FILE, *(file.relative_to(folder).as_posix() for file in words)]
     shapes = {side: [description[side].get(part) for part in ("head", "whole", "backbone")] for side in SIDES}
     return encoder_of(folder, description, towers, base_encoders, files, shapes, device, dtype)
+
+
+def fill(path: Path, modules: Mapping[Modality, nn.Module]) -> None:
+    """Put the weights of a file, which `tensors_of` named, into the networks of both sides."""
+    tensors, _ = read_weights(path)
+    for side, module in modules.items():
+        try:
+            module.load_state_dict(
+                {
+                    name.removeprefix(f"{side}."): tensor
+                    for name, tensor in tensors.items()
+                    if name.startswith(f"{side}.")
+                }
+            )
+        except RuntimeError as fault:
+            raise EncoderError(
+                f"{path}: does not fit {path.parent / CHECKPOINT_FILE}: {fault}", hint=COPY_AGAIN, code="not-fit"
+            ) from fault
 
 
 def encoder_of(
@@ -555,27 +547,17 @@ def _backbone_folder(folder: Path, side: Modality) -> Path:
     return folder / f"{side}_backbone"
 
 
-def _tensors(towers: Mapping[Modality, Tower]) -> dict[str, Tensor]:
-    """Every tensor of both towers under its own name and in memory of its own: safetensors keeps no ties."""
+def tensors_of(modules: Mapping[Modality, nn.Module]) -> dict[str, Tensor]:
+    """Every tensor of both sides under its own name and in memory of its own: safetensors keeps no ties."""
     tensors: dict[str, Tensor] = {}
     seen: set[int] = set()
-    for side in SIDES:
-        for name, tensor in towers[side].state_dict().items():
+    for side, module in modules.items():
+        for name, tensor in module.state_dict().items():
             copied = tensor.detach().cpu().contiguous()
             if copied.untyped_storage().data_ptr() in seen:
                 copied = copied.clone()
             seen.add(copied.untyped_storage().data_ptr())
             tensors[f"{side}.{name}"] = copied
-    return tensors
-
-
-def _read_weights(path: Path) -> dict[str, Tensor]:
-    if not path.is_file():
-        raise EncoderError(f"{path}: missing.", hint="was the whole checkpoint copied?")
-    try:
-        tensors: dict[str, Tensor] = load_file(str(path))
-    except SafetensorError as fault:
-        raise EncoderError(f"{path}: cannot be read: {fault}", hint=_AGAIN, code="cannot-read") from fault
     return tensors
 
 

@@ -621,7 +621,7 @@ class Blip2Encoder(PretrainedTowersEncoder):
 
     def embed_texts(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:  # type: ignore[override]
         """(1, dimension) unit vector of each text."""
-        tokens = self._tower("text").prepare_all(texts) if len(texts) else []
+        tokens = self.pretrained_tower("text").prepare_all(texts) if len(texts) else []
         return [vector[None] for vector in self._embed("text", tokens)]
 
     def text_pieces(self, texts: Sequence[str], role: str) -> list[list[str]]:

@@ -177,28 +177,23 @@ def adapter_state(root: nn.Module) -> dict[str, Tensor]:
     return {_PREFIX + name: tensor.detach().cpu().contiguous() for name, tensor in state.items()}
 
 
-def own_part(root: nn.Module, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The weights of a file of peft's that belong to adapted modules of `root`, without peft's prefix."""
-    layers = _peft().tuners.tuners_utils.BaseTunerLayer
-    adapted = [f"{name}." if name else "" for name, module in root.named_modules() if isinstance(module, layers)]
-    bare = {name.removeprefix(_PREFIX): tensor for name, tensor in tensors.items()}
-    return {name: tensor for name, tensor in bare.items() if name.startswith(tuple(adapted))} if adapted else {}
-
-
-def load_adapter_state(root: nn.Module, tensors: Mapping[str, Tensor], where: str, base: str) -> None:
-    """Put the weights of `own_part` in."""
-    expected = {name.removeprefix(_PREFIX): tensor.shape for name, tensor in adapter_state(root).items()}
-    faults = [f"{name}: missing in the file" for name in expected if name not in tensors]
+def fill_adapters(roots: Sequence[nn.Module], tensors: Mapping[str, Tensor], where: str, base: str) -> None:
+    """Put the weights of a file of peft's into the adapted modules of the towers of one model."""
+    stored = {name.removeprefix(_PREFIX): tensor for name, tensor in tensors.items()}
+    adapters = [{name.removeprefix(_PREFIX): each for name, each in adapter_state(root).items()} for root in roots]
+    expected = {name: tensor.shape for adapter in adapters for name, tensor in adapter.items()}
+    faults = [f"{name}: unknown to the model" for name in stored if name not in expected]
+    faults += [f"{name}: missing in the file" for name in expected if name not in stored]
     faults += [
         f"{name}: {tuple(tensor.shape)}, and {tuple(expected[name])} in the model"
-        for name, tensor in tensors.items()
+        for name, tensor in stored.items()
         if name in expected and tensor.shape != expected[name]
     ]
-    faults += [f"{name}: unknown to the model" for name in tensors if name not in expected]
     if faults:
         raise other_model(where, base, faults)
-    with _unexcited():
-        _peft().set_peft_model_state_dict(root, dict(tensors), adapter_name=ADAPTER)
+    for root, adapter in zip(roots, adapters, strict=True):
+        with _unexcited():
+            _peft().set_peft_model_state_dict(root, {name: stored[name] for name in adapter}, adapter_name=ADAPTER)
 
 
 def other_model(where: str, base: str, faults: Sequence[str]) -> EncoderError:
@@ -211,14 +206,16 @@ def other_model(where: str, base: str, faults: Sequence[str]) -> EncoderError:
     )
 
 
+def adapted_names(root: nn.Module) -> list[str]:
+    """The names of the modules of `root` that have an adapter; torch's attention, which holds a second one, once."""
+    layers = _peft().tuners.tuners_utils.BaseTunerLayer
+    return [name for name, module in root.named_modules() if isinstance(module, layers) and ".base_layer" not in name]
+
+
 def merge(root: nn.Module) -> None:
     """Add the adapters to the weights they stand beside, in place, and take them out."""
-    layers = _peft().tuners.tuners_utils.BaseTunerLayer
-    done: list[str] = []
-    for name, module in list(root.named_modules()):
-        if not isinstance(module, layers) or name.startswith(tuple(done)):
-            continue
-        done.append(f"{name}.")  # torch's attention holds a second adapter inside
+    for name in adapted_names(root):
+        module: Any = root.get_submodule(name)
         if hasattr(module, "unload_and_optionally_merge_module"):
             plain = module.unload_and_optionally_merge_module(merge=True, safe_merge=True, adapter_names=None)
         else:

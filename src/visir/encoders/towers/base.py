@@ -134,18 +134,14 @@ class Head(nn.Module):
             vectors = nn.functional.normalize(vectors, dim=-1)
         elif self.spec.scaling == "standard":
             vectors = (vectors - self.mean) / self.deviation
-        vectors = self.dropout(vectors) if owners is None else self._dropped(vectors, owners)
+        if owners is None or not self.training or self.spec.dropout == 0 or not len(vectors):
+            vectors = self.dropout(vectors)
+        else:
+            vectors = vectors * self.dropout(vectors.new_ones(int(owners[-1]) + 1, vectors.shape[1]))[owners]
         result: Tensor = self.layers(vectors)
         if self.shortcut is not None:
             result = result + self.shortcut(vectors)
         return result if self.norm is None else self.norm(result)
-
-    def _dropped(self, vectors: Tensor, owners: Tensor) -> Tensor:
-        """The features without what dropout leaves out of those of each item."""
-        if not self.training or self.spec.dropout == 0 or not len(vectors):
-            return vectors
-        drawn: Tensor = self.dropout(vectors.new_ones(int(owners[-1]) + 1, vectors.shape[1]))
-        return vectors * drawn[owners]
 
 
 def _spread(views: Sequence[NDArray[Any]]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -263,7 +263,13 @@ def read_vectors(path: str | Path, words: Sequence[str], width: int) -> WordVect
             if number == 1 and _is_header(path, line, width):
                 continue
             if not word.isascii():
-                _check_encoding(path, number, word)
+                try:
+                    word.decode()
+                except UnicodeDecodeError as fault:
+                    raise EncoderError(
+                        f"{path}, line {number}: not UTF-8 (byte 0x{word[fault.start]:02x}).",
+                        hint="is this a text file of word vectors? convert it: iconv -f latin1 -t utf-8",
+                    ) from fault
             # Nearly every line is of none of our words: one look-up decides.
             row = row_of.get(word)
             if row is not None and not has_vector[row]:
@@ -289,16 +295,6 @@ def _is_header(path: str | Path, line: bytes, width: int) -> bool:
             code="vectors-numbers",
         )
     return header
-
-
-def _check_encoding(path: str | Path, number: int, word: bytes) -> None:
-    try:
-        word.decode()
-    except UnicodeDecodeError as fault:
-        raise EncoderError(
-            f"{path}, line {number}: not UTF-8 (byte 0x{word[fault.start]:02x}).",
-            hint="is this a text file of word vectors? convert it: iconv -f latin1 -t utf-8",
-        ) from fault
 
 
 def _parse(path: str | Path, number: int, line: bytes, width: int) -> NDArray[np.float32] | None:
