@@ -27,10 +27,10 @@ from typing import Any
 import numpy as np
 
 from visir.records import Embeddings, EncoderCard
+from visir.retrieval.index import read_index
 from visir.retrieval.kinds import build_index
 from visir.retrieval.remote.index import fact_of, forget
 from visir.retrieval.shard_runs import kth_scores, share_found
-from visir.retrieval.stored import read_index
 
 K = 10
 CARD = EncoderCard("generated", "imported")

@@ -28,10 +28,10 @@ from visir.library.layout import LibraryCard
 from visir.library.searcher import Searcher
 from visir.library.snapshot import LibrarySnapshot
 from visir.library.watch import remove
+from visir.retrieval.index import changing_index, read_index
 from visir.retrieval.remote import engine as engine_module
 from visir.retrieval.remote.engine import EngineError
 from visir.retrieval.remote.qdrant import QdrantEngine
-from visir.retrieval.stored import changing_index, read_index
 
 SYSTEMS = ("dense", "sparse", "captions")
 

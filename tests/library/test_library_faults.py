@@ -127,7 +127,7 @@ def test_a_flipped_byte_is_found_or_changes_nothing(library: Path) -> None:
 def test_damage_beyond_what_opening_reads_is_found_by_check_and_by_the_next_update(
     library: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("visir.retrieval.stored.LATE", 1)  # a large array,
+    monkeypatch.setattr("visir.retrieval.index.LATE", 1)  # a large array,
     monkeypatch.setattr("visir.storage.folder.MOST", 0)  # and too large to be hashed beside its use
     (path,) = (library / "dense").glob("part-*/vectors.npy")
     whole = path.read_bytes()

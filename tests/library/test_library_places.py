@@ -26,11 +26,11 @@ from visir.library.check import check
 from visir.library.layout import IndexPlace, LibraryCard, kinds_here, places_of, removals
 from visir.library.searcher import Searcher
 from visir.library.snapshot import LibrarySnapshot
+from visir.retrieval.index import read_index
 from visir.retrieval.kinds import open_index
 from visir.retrieval.remote import index as storage
 from visir.retrieval.remote.engine import EngineError
 from visir.retrieval.remote.settings import family_of
-from visir.retrieval.stored import read_index
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 ON_POSTGRES = pytest.mark.parametrize("place", ["pgvector"])

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from index_data import TRUTH, same_run, vectors
 
+from visir.retrieval.index import read_index
 from visir.retrieval.kinds import build_index, open_index
 from visir.retrieval.remote.engine import EngineError
-from visir.retrieval.stored import read_index
 
 
 def cut_off_at_every_request(

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from index_data import same_run, vectors
 
+from visir.retrieval.index import IndexFolderError, changing_index, read_index
 from visir.retrieval.kinds import KINDS, build_index, open_index
-from visir.retrieval.stored import IndexFolderError, changing_index, read_index
 from visir.storage import MANIFEST, scratch, sweep
 from visir.storage.disk import files_below
 

@@ -22,11 +22,11 @@ from index_data import TERMS, dense, random_dense, same_run, sparse, vectors
 
 from refusals import refused
 from visir.errors import EmbeddingError
+from visir.retrieval.index import IndexFolderError, changing_index, read_index
 from visir.retrieval.kinds import open_index
 from visir.retrieval.remote import index as storage
 from visir.retrieval.remote.engine import Engine, EngineError, Mark, Point
 from visir.retrieval.remote.index import HybridCollection
-from visir.retrieval.stored import IndexFolderError, changing_index, read_index
 
 STEPWISE = pytest.mark.parametrize("place", ["qdrant", "milvus"])
 

@@ -21,11 +21,11 @@ from index_data import MAKE, PARTS, TRUTH, random_dense, same_run, vectors
 from refusals import refused
 from visir.errors import EmbeddingError, RunError
 from visir.retrieval.filtered import FilteredIndex, search_among
+from visir.retrieval.index import read_index
 from visir.retrieval.kinds import build_index, open_index
 from visir.retrieval.remote import index as storage
 from visir.retrieval.remote.engine import EngineError
 from visir.retrieval.remote.index import HybridCollection
-from visir.retrieval.stored import read_index
 
 FORMS = ("dense", "sparse")
 

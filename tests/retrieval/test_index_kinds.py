@@ -32,9 +32,9 @@ from visir.encoders import load
 from visir.errors import ConfigurationError, EmbeddingError, RunError, VisirError
 from visir.records import Embeddings, EncoderCard, SparseEmbeddings
 from visir.retrieval.exact import search
+from visir.retrieval.index import IndexFolderError, read_index
 from visir.retrieval.kinds import KINDS, build_index, form_of, kinds_for, open_index, settings_of_kind
 from visir.retrieval.settings import setting, settings_of
-from visir.retrieval.stored import IndexFolderError, read_index
 from visir.storage import MANIFEST, FolderKind, Manifest, new_folder
 
 EVERY = [name for name, kind in KINDS.items() if all(map(find_spec, kind.packages)) and lies_in_a_folder(kind)]

@@ -33,7 +33,7 @@ from visir.library.cli.make import make
 from visir.library.cli.search import search as search_verb
 from visir.records import Embeddings
 from visir.retrieval import add_parts, build_index, open_index
-from visir.retrieval.stored import IndexFolderError
+from visir.retrieval.index import IndexFolderError
 from visir.storage.disk import files_below
 
 COLOURS = [(200, 30, 30), (40, 160, 60), (40, 70, 200), (230, 200, 40), (245, 245, 245), (15, 15, 15)]

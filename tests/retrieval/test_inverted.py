@@ -16,10 +16,10 @@ from manifests import seal
 from refusals import refused
 from visir.errors import ConfigurationError, EmbeddingError, RunError
 from visir.records import EncoderCard, Run, SparseEmbeddings, Vocabulary
+from visir.retrieval.index import IndexFolderError
 from visir.retrieval.kinds import open_index
 from visir.retrieval.rows import SPARSE
 from visir.retrieval.sparse.inverted import INVERTED, InvertedIndex, InvertedSettings, _shares, lists_of
-from visir.retrieval.stored import IndexFolderError
 
 CARD = EncoderCard("test", "imported")
 

@@ -22,8 +22,8 @@ from visir.records import Embeddings
 from visir.retrieval import dense as ivf
 from visir.retrieval.dense import IvfIndex, usual_lists
 from visir.retrieval.exact import search
+from visir.retrieval.index import IndexFolderError, check_new_index
 from visir.retrieval.kinds import build_index, open_index
-from visir.retrieval.stored import IndexFolderError, check_new_index
 from visir.storage import MANIFEST
 from visir.storage.disk import files_below
 
@@ -282,6 +282,6 @@ def test_a_kill_at_any_moment_leaves_a_build_that_goes_on(tmp_path: Path) -> Non
 
 
 def _files(folder: Path) -> list[str]:
-    from visir.retrieval.stored import read_index
+    from visir.retrieval.index import read_index
 
     return list(read_index(folder).files)

@@ -13,9 +13,9 @@ from refusals import refused
 from visir.errors import ConfigurationError, EmbeddingError
 from visir.records import Embeddings, MultiVectorEmbeddings, Run
 from visir.retrieval.exact import search
+from visir.retrieval.index import IndexFolderError
 from visir.retrieval.kinds import build_index, open_index
 from visir.retrieval.multi_vector.compression import CompressedVectors, ResidualCodec
-from visir.retrieval.stored import IndexFolderError
 
 
 def clustered(n: int, queries: int, seed: int = 0) -> tuple[MultiVectorEmbeddings, MultiVectorEmbeddings]:

@@ -32,13 +32,13 @@ from milvus_server import TOKEN, MilvusServer
 from milvus_server import refused as answer
 
 from visir.errors import ConfigurationError, EmbeddingError, RunError
+from visir.retrieval.index import read_index
 from visir.retrieval.kinds import build_index, open_index
 from visir.retrieval.remote import engine as addresses
 from visir.retrieval.remote.engine import EngineError, Space, first_number, key_of, last_number
 from visir.retrieval.remote.index import HybridCollection
 from visir.retrieval.remote.milvus import MilvusEngine
 from visir.retrieval.remote.settings import MILVUS, MilvusPlace, MilvusSettings
-from visir.retrieval.stored import read_index
 
 KIND = {"dense": "milvus", "sparse": "milvus-sparse"}
 

@@ -12,11 +12,11 @@ from engine_places import SERVERS, Mine
 from index_data import TERMS, dense, random_dense, sparse
 
 from refusals import refused
+from visir.retrieval.index import read_index
 from visir.retrieval.kinds import open_index
 from visir.retrieval.remote import index as storage
 from visir.retrieval.remote.engine import EngineError
 from visir.retrieval.remote.index import HybridCollection
-from visir.retrieval.stored import read_index
 
 LISTED = pytest.mark.parametrize("listed", [True, False], ids=["listed", "stated"])
 """Whether the ids are brought here for the gallery, as those of few documents are."""

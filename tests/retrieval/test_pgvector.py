@@ -21,13 +21,13 @@ from postgres_server import PASSWORD, PostgresServer, programs
 
 from refusals import refused
 from visir.errors import ConfigurationError, EmbeddingError
+from visir.retrieval.index import read_index
 from visir.retrieval.kinds import build_index, open_index
 from visir.retrieval.remote import engine as addresses_module
 from visir.retrieval.remote.engine import EngineError
 from visir.retrieval.remote.index import HybridCollection
 from visir.retrieval.remote.postgres import PostgresEngine
 from visir.retrieval.remote.settings import PGVECTOR
-from visir.retrieval.stored import read_index
 
 
 @pytest.fixture(scope="module")

@@ -19,13 +19,13 @@ from qdrant_wire import WireServer
 
 from refusals import refused
 from visir.errors import ConfigurationError, EmbeddingError
+from visir.retrieval.index import IndexFolderError, changing_index, read_index
 from visir.retrieval.kinds import KINDS, build_index, open_index
 from visir.retrieval.remote import engine as engine_module
 from visir.retrieval.remote.engine import EngineError, Space, first_number, key_of
 from visir.retrieval.remote.index import HybridCollection
 from visir.retrieval.remote.qdrant import QdrantEngine
 from visir.retrieval.settings import described
-from visir.retrieval.stored import IndexFolderError, changing_index, read_index
 
 KIND = {"dense": "qdrant", "sparse": "qdrant-sparse", "multi-vector": "qdrant-multi"}
 FORMS = tuple(KIND)

@@ -332,7 +332,7 @@ def test_an_altered_file_is_refused_by_name(
 
 def test_a_large_array_is_hashed_while_it_is_in_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first answer waits for the verdict; what changes the index waits however long it takes."""
-    from visir.retrieval import stored as index_folder
+    from visir.retrieval import index as index_folder
     from visir.retrieval.kinds import build_index, open_index
 
     monkeypatch.setattr(index_folder, "LATE", 1)
@@ -360,7 +360,7 @@ def test_a_large_array_is_hashed_while_it_is_in_use(tmp_path: Path, monkeypatch:
 def test_of_files_too_large_to_hash_at_each_opening_a_change_hashes_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from visir.retrieval import stored as index_folder
+    from visir.retrieval import index as index_folder
     from visir.retrieval.kinds import build_index, open_index
     from visir.storage import folder
 

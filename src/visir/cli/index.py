@@ -137,8 +137,8 @@ def build_of_parts(
     place: str, model: str | None, device: str | None, kind: str | None, out: Path, settings: dict[str, Any]
 ) -> None:
     """Index a folder of parts, and print what was done."""
+    from visir.retrieval.index import index_of_parts
     from visir.retrieval.kinds import kind_for
-    from visir.retrieval.stored import index_of_parts
 
     parts = _parts_by(place, model, device)
     index, summary = index_of_parts(parts, kind_for("dense", parts.encoder.name, kind), out, **settings)
@@ -149,7 +149,7 @@ def build_of_parts(
 
 def add_of_parts(index: Index[Any], folder: Path, place: str, model: str | None, device: str | None) -> None:
     """Add what the index lacks of a folder of parts, and print what was done."""
-    from visir.retrieval.stored import add_parts
+    from visir.retrieval.index import add_parts
 
     parts = _parts_by(place, model, device)
     added, summary = add_parts(index, parts)
@@ -218,8 +218,8 @@ def build_command(
     from visir.encoders import encode_detailed, load
     from visir.encoders.parts_folder import check_parts_can_be_told, is_parts
     from visir.errors import ConfigurationError
+    from visir.retrieval.index import check_new_index
     from visir.retrieval.kinds import KINDS, build_index, kind_for
-    from visir.retrieval.stored import check_new_index
 
     modality = _modality_of(to)
     settings = name_value_pairs(setting)

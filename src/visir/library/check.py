@@ -19,8 +19,7 @@ from visir.library.database import Database
 from visir.library.layout import CAPTIONS, COPY_AGAIN, LIBRARY, LibraryCard, LibraryError, thumbnail_name
 from visir.library.pictures import thumbnail_digest
 from visir.library.product_words import ProductWords, open_words, texts_of
-from visir.retrieval.index import Index
-from visir.retrieval.stored import INDEX, late_files
+from visir.retrieval.index import INDEX, Index, late_files
 from visir.storage import Manifest, digest_once
 
 # One picture of a library.
@@ -153,7 +152,7 @@ def manifests_of(folder: Path, card: LibraryCard, manifest: Manifest) -> dict[st
 def check_at_open(folder: Path, manifests: Mapping[str, Manifest]) -> None:
     """Raise `LibraryError` that lists every file that is not as it was written."""
     # Before any of them is read: readers of arrays, Parquet and graphs raise nearly anything over a damaged byte. The
-    # large arrays of indexes are hashed while they are in use (`visir.retrieval.stored.check_files`).
+    # large arrays of indexes are hashed while they are in use (`visir.retrieval.index.check_files`).
     faults = []
     for name, manifest in manifests.items():
         at_once = set(manifest.files) - set(late_files(manifest) if name else ())

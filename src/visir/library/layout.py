@@ -20,9 +20,9 @@ from typing import Any
 from uuid import uuid4
 
 from visir.errors import VisirError
+from visir.retrieval.index import INDEX, read_index
 from visir.retrieval.kinds import KINDS, USUAL_KINDS
 from visir.retrieval.remote.settings import Server, family_of, name_collection, place_on_server
-from visir.retrieval.stored import INDEX, read_index
 from visir.storage import MANIFEST, FolderKind, Manifest, is_made_by_visir
 from visir.storage.claims import has_log
 

@@ -23,8 +23,8 @@ from visir.library.layout import CAPTIONS, INDEXES, SYSTEMS, LibraryCard, Librar
 from visir.library.models import LibraryModels
 from visir.library.plan import fitted, is_made_by
 from visir.records import EncoderCard
+from visir.retrieval.index import INDEX
 from visir.retrieval.kinds import USUAL_KINDS
-from visir.retrieval.stored import INDEX
 from visir.storage import FolderChange, is_made_by_visir, recover, remove_folder
 from visir.storage.disk import remove_files
 

@@ -37,7 +37,7 @@ from visir.library.product_source import ProductEntry, is_table_of_products, see
 from visir.library.product_words import planned_words
 from visir.library.source import PhotoSource, SourceEntry, absolute, is_empty, place_of
 from visir.progress import Progress
-from visir.retrieval.stored import INDEX, read_index
+from visir.retrieval.index import INDEX, read_index
 from visir.storage import FolderChange, is_made_by_visir, remove_own_folders
 from visir.storage.disk import check_version
 from visir.threads import usable_cores

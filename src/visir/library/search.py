@@ -41,7 +41,7 @@ from visir.records import Run, Vectors
 from visir.retrieval.answers import part_of
 from visir.retrieval.filtered import FilteredIndex
 from visir.retrieval.fusion import Fusion, K, Normalisation, fuse
-from visir.retrieval.stored import StoredIndex
+from visir.retrieval.index import StoredIndex
 from visir.retrieval.text.plan import Plan
 
 WORDS = "words"

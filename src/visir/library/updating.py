@@ -66,8 +66,8 @@ from visir.library.product_source import ProductEntry, ShopTable, open_source
 from visir.library.product_words import words_are_there, write_words
 from visir.library.source import PhotoSource, SourceEntry, check_source_available
 from visir.library.vectors import Indexes, add_captions, add_pictures
+from visir.retrieval.index import INDEX
 from visir.retrieval.kinds import KINDS
-from visir.retrieval.stored import INDEX
 from visir.storage import FolderChange, Manifest, changing, is_made_by_visir, remove_own_folders, sweep
 
 if TYPE_CHECKING:

@@ -20,10 +20,10 @@ from visir.fingerprint import hash_columns, hash_json
 from visir.records import Embeddings, EncoderCard
 from visir.retrieval.answers import Hits
 from visir.retrieval.clustering import faiss_threads, load_faiss, train_centroids
+from visir.retrieval.index import INDEX, IndexState, StoredIndex, check_new_index
 from visir.retrieval.rows import DENSE, LARGEST, Rows
 from visir.retrieval.scan import best_of
 from visir.retrieval.settings import setting, settings_of
-from visir.retrieval.stored import INDEX, IndexState, StoredIndex, check_new_index
 from visir.retrieval.vectors import BLOCK, Side, score_pairs
 from visir.storage import FolderChange, changing
 from visir.threads import Share, cores, piece, spread

@@ -49,17 +49,6 @@ class SearchResult:
 
 
 @dataclass(frozen=True)
-class _How:
-    """What the tasks of one search have in common."""
-
-    similarity: Similarity
-    depth: int
-    ties: Ties
-    name: str | None
-    device: str | None
-
-
-@dataclass(frozen=True)
 class _Task:
     """One task of a search, with all ids resolved."""
 
@@ -69,11 +58,15 @@ class _Task:
     query_ids: pa.StringArray
     gallery: Gallery
     qrels: Qrels | None
-    how: _How
+    similarity: Similarity
+    depth: int
+    ties: Ties
+    name: str | None
+    device: str | None
 
     @classmethod
     def of(
-        cls, how: _How, task: str | None, queries: Vectors, candidates: Vectors, gallery: Any, qrels: Qrels | None
+        cls, task: str | None, queries: Vectors, candidates: Vectors, gallery: Any, qrels: Any, depth: int, **how: Any
     ) -> _Task:
         """Resolve what was left out."""
         if task is None:
@@ -90,8 +83,8 @@ class _Task:
         query_ids = queries.ids.take(pc.sort_indices(queries.ids)) if qrels is None else qrels.queries
         if len(query_ids) == 0:
             raise RunError(f"{task} search: there is no query.", hint="is the split, or the filter, right?")
-        check_depth(how.depth, "depth")
-        return cls(task, queries, candidates, query_ids, gallery, qrels, how)
+        check_depth(depth, "depth")
+        return cls(task, queries, candidates, query_ids, gallery, qrels, depth=depth, **how)
 
     @cached_property
     def positives(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
@@ -104,15 +97,15 @@ class _Task:
 
     def sides(self, query_ids: pa.StringArray) -> tuple[Any, Any]:
         """Both sides: the queries of these ids, in order, and the gallery."""
-        if self.how.device and isinstance(self.queries, SparseEmbeddings):
+        if self.device and isinstance(self.queries, SparseEmbeddings):
             raise EmbeddingError(
                 f"sparse vectors (by {self.queries.encoder.name}) are searched on the cores; the device "
-                f"{self.how.device!r} was named.",
+                f"{self.device!r} was named.",
                 hint="leave the device out",
                 code="sparse-vectors-searched-cores",
             )
         rows, columns = _rows(self.queries, query_ids), _rows(self.candidates, self.gallery.ids)
-        return sides_of(self.queries, rows, self.candidates, columns, self.how.similarity)
+        return sides_of(self.queries, rows, self.candidates, columns, self.similarity)
 
     def state(self, queries: Any, candidates: Any, row_ids: pa.StringArray) -> SearchState:
         """The task in numbers; `row_ids` are the ids of the rows on the query side, in order."""
@@ -122,12 +115,12 @@ class _Task:
         # Documents of a query are sorted by id in the qrels, and the gallery is sorted by id: places ascend too.
         offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         judged = _places(row_ids, self.query_ids), offsets, document[inside]
-        return SearchState(queries, candidates, min(self.how.depth, self.gallery.size), self.how.ties, judged)
+        return SearchState(queries, candidates, min(self.depth, self.gallery.size), self.ties, judged)
 
     def alone(self) -> SearchResult:
         """Search this task alone."""
         state = self.state(*self.sides(self.query_ids), self.query_ids)
-        return self.result(state, _scan([state], self.how.device)[0])
+        return self.result(state, _scan([state], self.device)[0])
 
     def result(self, state: SearchState, answers: Answers) -> SearchResult:
         """The run, and with judgements the ranks."""
@@ -135,7 +128,7 @@ class _Task:
         vocabulary = {"vocabulary": self.queries.vocabulary.name} if isinstance(self.queries, SparseEmbeddings) else {}
         of_queries, of_candidates = self.queries.encoder, self.candidates.encoder
         run = Run(
-            name=self.how.name or " + ".join(dict.fromkeys([self.queries.encoder.name, self.candidates.encoder.name])),
+            name=self.name or " + ".join(dict.fromkeys([self.queries.encoder.name, self.candidates.encoder.name])),
             task=self.task,
             queries=self.query_ids,
             offsets=np.arange(len(self.query_ids) + 1, dtype=np.int64) * state.depth,
@@ -143,10 +136,10 @@ class _Task:
             indices=indices.ravel(),
             scores=scores.ravel(),
             gallery=self.gallery,
-            depth=self.how.depth,
+            depth=self.depth,
             provenance={
                 "search": "exact",
-                "similarity": self.how.similarity,
+                "similarity": self.similarity,
                 **vocabulary,
                 "queries": {"encoder": of_queries.name, "fingerprint": of_queries.fingerprint},
                 "candidates": {"encoder": of_candidates.name, "fingerprint": of_candidates.fingerprint},
@@ -220,8 +213,8 @@ def search(
         [('b', 0.7071067690849304)]
     """
     similarity = similarity_of(similarity, queries, candidates)
-    how = _How(similarity, depth, ties, name, device)
-    return _Task.of(how, task, queries, candidates, gallery, qrels).alone()
+    how: dict[str, Any] = {"similarity": similarity, "depth": depth, "ties": ties, "name": name, "device": device}
+    return _Task.of(task, queries, candidates, gallery, qrels, **how).alone()
 
 
 def search_both(
@@ -271,9 +264,9 @@ def search_both(
     similarity = similarity_of(similarity, images, texts)
     galleries, qrels = galleries or {}, qrels or {}
     name = name or " + ".join(dict.fromkeys([images.encoder.name, texts.encoder.name]))
-    how = _How(similarity, depth, ties, name, device)
-    i2t = _Task.of(how, "i2t", images, texts, galleries.get("i2t"), qrels.get("i2t"))
-    t2i = _Task.of(how, "t2i", texts, images, galleries.get("t2i"), qrels.get("t2i"))
+    how: dict[str, Any] = {"similarity": similarity, "depth": depth, "ties": ties, "name": name, "device": device}
+    i2t = _Task.of("i2t", images, texts, galleries.get("i2t"), qrels.get("i2t"), **how)
+    t2i = _Task.of("t2i", texts, images, galleries.get("t2i"), qrels.get("t2i"), **how)
     shared = _within(t2i.query_ids, i2t.gallery.ids) and _within(i2t.query_ids, t2i.gallery.ids)
     if similarity == "maxsim" or not shared:
         return {"i2t": i2t.alone(), "t2i": t2i.alone()}

@@ -155,7 +155,7 @@ def build_index(
 
     Args:
         vectors: The vectors of the documents, at least one; or a finished folder of parts (`visir.encoders.Parts`),
-            which are read one after the other (`visir.retrieval.stored.index_of_parts`).
+            which are read one after the other (`visir.retrieval.index.index_of_parts`).
         kind: "exact", "hnsw", …: `index_kinds` lists them. None takes the exact kind for the form of the vectors:
             "exact" for dense, "inverted" for sparse, "maxsim" for multi-vectors.
         out: A new or an empty folder for the index; None builds it in memory.
@@ -185,7 +185,7 @@ def build_index(
 
     if not isinstance(vectors, Embeddings | SparseEmbeddings | MultiVectorEmbeddings):
         from visir.encoders import Parts
-        from visir.retrieval.stored import index_of_parts
+        from visir.retrieval.index import index_of_parts
 
         if isinstance(vectors, Parts):
             made_for = kind_for("dense", vectors.encoder.name, kind)
@@ -242,7 +242,7 @@ def open_index(folder: str | Path) -> Index[Any]:
         >>> index.kind, index.info().documents
         ('exact', 2)
     """
-    from visir.retrieval.stored import IndexFolderError, read_index
+    from visir.retrieval.index import IndexFolderError, read_index
 
     kind: str = read_index(Path(folder)).content["kind"]
     if kind in FORMER:

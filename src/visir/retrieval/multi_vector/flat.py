@@ -16,6 +16,7 @@ from visir.progress import Progress
 from visir.records import MultiVectorEmbeddings, TokenVectors
 from visir.records.columns import as_array
 from visir.retrieval.answers import Hits
+from visir.retrieval.index import StoredIndex
 from visir.retrieval.multi_vector import kernels
 from visir.retrieval.multi_vector.compression import CompressedVectors, ResidualCodec, other_lengths
 from visir.retrieval.multi_vector.scan import scan_tokens
@@ -23,7 +24,6 @@ from visir.retrieval.multi_vector.sides import BLOCK, TokenSide, cut
 from visir.retrieval.rows import MULTI, Rows
 from visir.retrieval.scan import SearchState
 from visir.retrieval.settings import setting
-from visir.retrieval.stored import StoredIndex
 
 # Token pooling: fewer vectors for each document, as means of similar ones.
 

@@ -42,7 +42,18 @@ from visir.records import (
 )
 from visir.retrieval.answers import Hits, check_depth, run_of
 from visir.retrieval.dense import check_no_zero_vectors
-from visir.retrieval.index import Index, IndexInfo
+from visir.retrieval.index import (
+    BUILD_AGAIN,
+    INDEX,
+    Index,
+    IndexFolderError,
+    IndexInfo,
+    bytes_of,
+    changing_index,
+    check_files,
+    new_index,
+    read_index,
+)
 from visir.retrieval.multi_vector.sides import TokenSide, score_token_places
 from visir.retrieval.remote.engine import Engine, EngineError, Mark, Nearest, Point, Space, Vector, name_address
 from visir.retrieval.remote.settings import (
@@ -74,16 +85,6 @@ from visir.retrieval.rows import (
 )
 from visir.retrieval.settings import searching, settings_of
 from visir.retrieval.sparse.scan_kernels import score_pairs
-from visir.retrieval.stored import (
-    BUILD_AGAIN,
-    INDEX,
-    IndexFolderError,
-    bytes_of,
-    changing_index,
-    check_files,
-    new_index,
-    read_index,
-)
 from visir.retrieval.vectors import Side, in_order
 from visir.retrieval.vectors import score_pairs as score_dense
 from visir.storage import FolderChange, scratch

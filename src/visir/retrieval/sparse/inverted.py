@@ -21,10 +21,10 @@ from visir.records import EncoderCard, Modality, Run, SparseEmbeddings
 from visir.records.columns import rows_of_spans
 from visir.retrieval.answers import MOST, Hits, check_depth, run_of
 from visir.retrieval.few import POSTING, rounded, weighted_products
+from visir.retrieval.index import StoredIndex
 from visir.retrieval.rows import SPARSE, Rows, Sparse, check_fits_index
 from visir.retrieval.settings import searching, setting
 from visir.retrieval.sparse import few, kernels
-from visir.retrieval.stored import StoredIndex
 from visir.threads import cores
 
 # The inverted lists of one part of an index: the arrays of the kernels, and their files.
