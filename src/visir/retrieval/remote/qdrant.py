@@ -267,14 +267,16 @@ class QdrantEngine(StepwiseEngine):
 
     def _sent(self, what: str, request: Callable[[Any], T]) -> T:
         """Send a request, again where that may help; `EngineError` that says what to do where it does not."""
+        from qdrant_client.common.client_exceptions import ResourceExhaustedResponse  # 429 with Retry-After
         from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
         def is_away(fault: Exception) -> bool:
-            return isinstance(fault, ResponseHandlingException) or getattr(fault, "status_code", None) in _BUSY
+            away = isinstance(fault, ResponseHandlingException | ResourceExhaustedResponse)
+            return away or getattr(fault, "status_code", None) in _BUSY
 
         try:
             return repeated(self.place, lambda: request(self._client), is_away)
-        except (UnexpectedResponse, ResponseHandlingException) as fault:
+        except (UnexpectedResponse, ResponseHandlingException, ResourceExhaustedResponse) as fault:
             raise self._explained(what, fault) from fault
 
     def _explained(self, what: str, fault: Exception) -> EngineError:
