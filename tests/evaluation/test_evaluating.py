@@ -11,7 +11,7 @@ from evaluation_toys import embed, make_collection, random_pair
 
 from refusals import refused
 from visir.errors import CollectionError, ConfigurationError, EmbeddingError, EncoderError, ProtocolError
-from visir.evaluation.captions import Choice, choose
+from visir.evaluation.captions import CaptionChoice, choose
 from visir.evaluation.evaluate import evaluate
 from visir.evaluation.folds import joined
 from visir.records import Collection, Embeddings, Gallery, Ranks, Run
@@ -320,7 +320,7 @@ def test_random_captions_are_seeded_and_do_not_depend_on_order() -> None:
     assert set(half) <= chosen[0]
     # each place of the five is drawn now and then
     assert {one.split("#")[1] for one in chosen[0]} == {"0", "1", "2", "3", "4"}
-    assert str(Choice.parse("random")) == "random(seed=0)"
+    assert str(CaptionChoice.parse("random")) == "random(seed=0)"
 
 
 def test_judgement_sets_replace_the_links() -> None:

@@ -428,8 +428,8 @@ def _show(run: Run, query_vectors: Vectors, index: Index[Any], query: dict[str, 
     columns = [Column("rank", 0, of=at(0)), Column("score", 4, of=at(2)), Column("id", of=at(1))]
     columns += [Column("matched terms", of=lambda row: terms[row[1]])] if terms else []
     rows = [(rank, *answer) for rank, answer in enumerate(answers, 1)]
-    asked = next(iter(query.values()))
-    output.table(Table.over(rows, columns, caption=f"{DOCUMENT_NAMES[run.gallery.modality]} for “{asked}”"))
+    text = next(iter(query.values()))
+    output.table(Table.over(rows, columns, caption=f"{DOCUMENT_NAMES[run.gallery.modality]} for “{text}”"))
     if not answers:
         output.line("no document shares a term with it")
 

@@ -166,7 +166,7 @@ def prepared_ahead(
             batch, futures = waiting.popleft()
             pixels: list[Pixels] = []
             broken: dict[str, str] = {}
-            for item, result in zip(batch, (one for future in futures for one in future.result()), strict=True):
+            for item, result in zip(batch, (result for future in futures for result in future.result()), strict=True):
                 if not isinstance(result, ImageError):
                     pixels.append(result)
                 elif skip_broken:
@@ -542,9 +542,9 @@ def _joined(
     broken: dict[str, str] = {}
     for modality, part in parts.items():
         broken |= _broken_items(items, part, below[modality].broken)
-    vectors = encoder.join_parts(items, parts, {kind: one.embeddings for kind, one in below.items()}, role)
-    computed, resumed = (sum(getattr(one, name) for one in below.values()) for name in ("computed", "resumed"))
-    return Encoding(vectors, broken, computed, resumed, sum(one.seconds for one in below.values()), None)
+    vectors = encoder.join_parts(items, parts, {kind: side.embeddings for kind, side in below.items()}, role)
+    computed, resumed = (sum(getattr(side, name) for side in below.values()) for name in ("computed", "resumed"))
+    return Encoding(vectors, broken, computed, resumed, sum(side.seconds for side in below.values()), None)
 
 
 def _broken_items(items: Items, part: ItemPart, broken: Mapping[str, str]) -> dict[str, str]:

@@ -599,12 +599,12 @@ class Journal:
                         raise
 
     @contextmanager
-    def _disk(self, kept: str, hint: str) -> Iterator[None]:
+    def _disk(self, rest: str, hint: str) -> Iterator[None]:
         try:
             yield
         except OSError as fault:
             self._full = True
-            raise VisirError(f"{self.folder}: cannot be written ({fault.strerror}){kept}.", hint=hint) from fault
+            raise VisirError(f"{self.folder}: cannot be written ({fault.strerror}){rest}.", hint=hint) from fault
 
     def _check_finite(self, vectors: Embedded, flat: NDArray[Any], ids: list[str], fault: str, hint: str) -> None:
         bad = not_finite(vectors, flat)

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from visir.display import counted
 from visir.errors import CollectionError, ConfigurationError, nearest
-from visir.evaluation.captions import Choice, choose
+from visir.evaluation.captions import CaptionChoice, choose
 from visir.evaluation.folds import cut
 from visir.records import (
     GROUP,
@@ -219,7 +219,7 @@ def _of_collection(part: Collection, whole: Collection, options: _Options, items
         options.fingerprint,
         options.split or "all",
         options.relevance,
-        str(Choice.parse(options.captions)),
+        str(CaptionChoice.parse(options.captions)),
         whole_tasks,
         folded,
         {name: task.judgements() for name, task in whole_tasks.items()},
@@ -238,7 +238,7 @@ def _galleries(part: Collection, whole: Collection, options: _Options) -> dict[s
     pool = whole if from_all else part
     of = "of the collection" if from_all or options.split in (None, "all") else f"of the {options.split} split"
     choice = options.captions
-    which = "all captions" if choice == "all" else f"captions ({Choice.parse(choice)} of each image)"
+    which = "all captions" if choice == "all" else f"captions ({CaptionChoice.parse(choice)} of each image)"
     galleries = {"i2t": pool.caption_gallery(f"{which} {of}"), "t2i": pool.image_gallery(f"all images {of}")}
     return galleries if isinstance(options.gallery, str) else galleries | dict(options.gallery)
 

@@ -23,7 +23,7 @@ FORMS = ("all", "first", "first 5", "random", "random(seed=0)")
 
 
 @dataclass(frozen=True)
-class Choice:
+class CaptionChoice:
     """A choice of captions."""
 
     kind: str  # "all", "first" (the first `count` of each image) or "random" (one of each image)
@@ -31,7 +31,7 @@ class Choice:
     seed: int = 0  # the seed, for "random"
 
     @classmethod
-    def parse(cls, text: str) -> Choice:
+    def parse(cls, text: str) -> CaptionChoice:
         """Read a choice from its written form."""
         if text == "all":
             return cls("all")
@@ -72,7 +72,7 @@ class Choice:
 
 def choose(collection: Collection, captions: str) -> Collection:
     """Reduce a collection to the chosen captions and their judgements."""
-    choice = Choice.parse(captions)
+    choice = CaptionChoice.parse(captions)
     if choice.kind == "all" or collection.captions.num_rows == 0:
         return collection
     columns = collection.captions

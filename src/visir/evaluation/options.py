@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from visir.errors import ConfigurationError, nearest, raise_faults
 from visir.evaluation.assembly import Pool
-from visir.evaluation.captions import Choice
+from visir.evaluation.captions import CaptionChoice
 from visir.evaluation.cross_modal import NAME as DCG_CM
 from visir.evaluation.measures import read_measure
 from visir.records import TASKS, Collection, Recall, Ties
@@ -61,7 +61,7 @@ def check_options(
         faults.append(f"split must be a text, not {split!r}; several are written 'test+val'")
         split = None
     try:
-        Choice.parse(captions if isinstance(captions, str) else repr(captions))
+        CaptionChoice.parse(captions if isinstance(captions, str) else repr(captions))
     except ConfigurationError as fault:
         faults.append(f"{fault.message} ({fault.hint})")
     if isinstance(source, Collection):

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from visir.display import Displayed, Plotted, Tabular, brief, counted
 from visir.encoders import encode_dense, load
 from visir.errors import CollectionError, EmbeddingError, VisirError, nearest, raise_faults, require
-from visir.evaluation.captions import Choice
+from visir.evaluation.captions import CaptionChoice
 from visir.evaluation.results import Saved
 from visir.evaluation.sources import open_collection_of
 from visir.evaluation.statistics import mean_interval, share_interval
@@ -248,7 +248,9 @@ def _sources(collection: Collection, fact: LatentFact, owners: Integers, seed: i
         rows = np.flatnonzero(mask & (fact.of_captions >= 0))
         if len(rows):
             drawn = collection.captions.take(pa.array(rows))
-            keep = Choice("random", seed=seed).keep(drawn["id"].combine_chunks(), drawn["image_id"].combine_chunks())
+            keep = CaptionChoice("random", seed=seed).keep(
+                drawn["id"].combine_chunks(), drawn["image_id"].combine_chunks()
+            )
             rows = rows[keep]
             rows = rows[np.argsort(owners[rows], kind="stable")]
             yield Examples(fact, source, rows, fact.of_captions[rows], owners[rows])  # type: ignore[arg-type]

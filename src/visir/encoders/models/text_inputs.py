@@ -30,7 +30,7 @@ class TextInputs(ABC):
     """From texts to the inputs of a network. Thread-safe."""
 
     kind: ClassVar[str]  # its key in `TEXT_INPUTS`
-    kept: ClassVar[tuple[str, ...]] = ()  # the names of its `files`
+    file_names: ClassVar[tuple[str, ...]] = ()  # the names of its `files`
     names: tuple[str, ...]  # what the inputs are called, in order
 
     def __init__(self, values: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
@@ -44,7 +44,7 @@ class TextInputs(ABC):
     @classmethod
     def read(cls, values: Mapping[str, Any], folder: Path) -> Self:
         """From its `values`, read back from JSON, and the folder with its `files`."""
-        return cls(values, {name: (folder / name).read_bytes() for name in cls.kept})
+        return cls(values, {name: (folder / name).read_bytes() for name in cls.file_names})
 
 
 def described(inputs: TextInputs) -> dict[str, Any]:
@@ -131,7 +131,7 @@ class FastTokens(TokenInputs):
     """A tokenizer of the library `tokenizers`."""
 
     kind = "tokens"
-    kept = (TOKENIZER,)
+    file_names = (TOKENIZER,)
 
     def __init__(self, values: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
         from tokenizers import Tokenizer
@@ -209,7 +209,7 @@ class SiglipPieces(TokenInputs):
     """What `transformers.SiglipTokenizer` does: marks split off, lower case, no punctuation, pieces, an end mark."""
 
     kind = "siglip"
-    kept = (MODEL,)
+    file_names = (MODEL,)
 
     def __init__(self, values: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
         from sentencepiece import SentencePieceProcessor

@@ -44,8 +44,8 @@ def products(queries: Matrix, documents: Matrix, less: Matrix | float = 0.0) -> 
 def unit(vectors: Matrix) -> Matrix:
     """Vectors of length 1; those of length 0 as they are."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    one: Matrix = vectors / np.where(lengths == 0, 1, lengths)
-    return one
+    scaled: Matrix = vectors / np.where(lengths == 0, 1, lengths)
+    return scaled
 
 
 def dot(queries: Matrix, documents: Matrix, task: str) -> Matrix:

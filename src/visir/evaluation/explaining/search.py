@@ -409,7 +409,7 @@ def fits(judgements: Sequence[Judgement], reading: Reading) -> bool:
 
 
 @dataclass(frozen=True)
-class Trial:
+class ReadingTrial:
     """One reading of one task, compared with the printed values."""
 
     values: tuple[Judgement, ...]  # our values and the printed ones
@@ -445,7 +445,7 @@ class Search:
         self.tasks = list(labels)
         protocol = bench.material.protocol
         self.recall: str = "hit" if protocol is None else protocol.recall
-        self.done: dict[tuple[str, Reading], Trial] = {}
+        self.done: dict[tuple[str, Reading], ReadingTrial] = {}
         self.impossible: dict[tuple[str, Reading], str] = {}
         self._near: dict[str, set[tuple[float, ...]]] = {task: set() for task in self.tasks}
         self._compared: set[tuple[str, Reading]] = set()
@@ -468,7 +468,7 @@ class Search:
 
     # one reading
 
-    def trial(self, task: str, reading: Reading) -> Trial | None:
+    def trial(self, task: str, reading: Reading) -> ReadingTrial | None:
         """The trial of a reading; None if it cannot be computed (`impossible` has the reason)."""
         key = (task, reading)
         if key not in self.done and key not in self.impossible:
@@ -478,7 +478,7 @@ class Search:
                 self.impossible[key] = str(reason)
         return self.done.get(key)
 
-    def _try(self, task: str, reading: Reading) -> Trial:
+    def _try(self, task: str, reading: Reading) -> ReadingTrial:
         subject = OTHER[task] if reading["direction"] == "swapped" else task
         refuse(subject not in self.bench.material.runs, f"the result has no {subject}")
         refuse(reading["recall"] == self.recall, "it is the recall of the result")
@@ -517,7 +517,7 @@ class Search:
         judgements = sums_of_rounded(values, self.decimals)
         follows = bool(values) and is_other and fits(judgements, reading)
         sums = (0.0, 0.0) if self.both is None else value_of("rsum", ranks, reading, recall, fixed)
-        return Trial(judgements, follows, near and bool(values), sums, ranks.sizes, slack)
+        return ReadingTrial(judgements, follows, near and bool(values), sums, ranks.sizes, slack)
 
     def _shared(self, reading: Reading) -> Combined:
         return Combined(tuple((task, reading) for task in self.tasks))
@@ -572,9 +572,9 @@ class Search:
             self.at_chance = tuple(self.tasks)
             mix_ups = [reading for reading in singles() if reading["links"]]
             mix_ups += [Reading.of(links=choice.name, recall="recall") for choice in BY_NAME["links"].choices]
-            found = [shared for shared in map(self._shared, mix_ups) if self._fits_all(shared)]
-            least = min((combined.cost for combined in found), default=0)
-            self._found([combined for combined in found if combined.cost == least])
+            mixed = [shared for shared in map(self._shared, mix_ups) if self._fits_all(shared)]
+            least = min((combined.cost for combined in mixed), default=0)
+            self._found([combined for combined in mixed if combined.cost == least])
         self.tried = len(self._compared)
         return self
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from visir.display import Displayed
 from visir.errors import VisirError
-from visir.evaluation.captions import Choice as CaptionsOfImages
+from visir.evaluation.captions import CaptionChoice
 from visir.evaluation.folds import folds_of
 from visir.evaluation.results import Evaluation
 from visir.records import SIDES, Collection, Protocol, Qrels, Run, Vectors, strings
@@ -431,7 +431,7 @@ def random_captions(part: Part) -> Part:
     """One random caption of each image."""
     refuse(not part.world.has_captions, NO_CAPTIONS)
     ids = part.world.caption_ids.take(pa.array(part.captions))
-    return _keep(part, CaptionsOfImages("random").keep(ids, pa.array(part.owner[part.captions])))
+    return _keep(part, CaptionChoice("random").keep(ids, pa.array(part.owner[part.captions])))
 
 
 def _keep(part: Part, keep: Mask) -> Part:

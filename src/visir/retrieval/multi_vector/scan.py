@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from visir.errors import EmbeddingError
 from visir.jit import pays
 from visir.progress import Progress
-from visir.retrieval import few
+import visir.retrieval.few as few
 from visir.retrieval.kernels import scan_rows
 from visir.retrieval.multi_vector import kernels
 from visir.retrieval.multi_vector.sides import Tokens, TokenSide, cut, score_token_places

@@ -194,8 +194,8 @@ class _Sparse(Shape):
 
     def scores(self, queries: SparseEmbeddings, query: Rows, raw: list[Any], like: Any, settings: Any) -> Scores:
         scores = np.empty(len(query), np.float32)
-        asked = np.asarray(queries.offsets), np.asarray(queries.terms), np.asarray(queries.values)
-        score_pairs(asked, query, _rows(raw), np.arange(len(raw)), scores)
+        rows = np.asarray(queries.offsets), np.asarray(queries.terms), np.asarray(queries.values)
+        score_pairs(rows, query, _rows(raw), np.arange(len(raw)), scores)
         return scores
 
 

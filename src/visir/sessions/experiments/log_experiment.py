@@ -168,8 +168,15 @@ def description_of(folder: Path, context: ExperimentContext) -> tuple[dict[str, 
     described, left_out = (folder / "described" / name for name in ("described.json", "leave-one-out.json"))
     with _alone(folder, context):
         if not left_out.is_file():
-            found, groups = describe(folder / _SESSIONS).to_dict(), {"groups": leave_one_out(folder / _SESSIONS)}
-            put(described.parent, DESCRIPTION, {described.name: json_bytes(found), left_out.name: json_bytes(groups)})
+            described_log, groups = (
+                describe(folder / _SESSIONS).to_dict(),
+                {"groups": leave_one_out(folder / _SESSIONS)},
+            )
+            put(
+                described.parent,
+                DESCRIPTION,
+                {described.name: json_bytes(described_log), left_out.name: json_bytes(groups)},
+            )
     statistics = {statistic["name"]: statistic for statistic in read_written_json(described)["statistics"]}
     return statistics, read_written_json(left_out)["groups"]
 
@@ -257,8 +264,8 @@ class DescribeExperiment(SessionLogExperiment):
         for rows in (DEVICES, CHANNELS):
             if set(rows) & set(named):
                 notes += [f"{row}: not in this log, which names {', '.join(cells)}" for row in rows if row not in named]
-        found = [group.get(self.statistic, {}).get(statistic["columns"][column], {}) for group in left_out]
-        groups = [{table_label(row): value for row, value in group.items()} for group in found]
+        cells = [group.get(self.statistic, {}).get(statistic["columns"][column], {}) for group in left_out]
+        groups = [{table_label(row): value for row, value in group.items()} for group in cells]
         count = max(len(groups), 1)
         return Measurement(
             values,

@@ -151,13 +151,13 @@ class PredictExperiment(SessionLogExperiment):
             labels = {MEASURES[measure] + _STEP.format(step): measure for measure in scores for step in steps}
             values, draws = {label: 100 * scores[measure] for label, measure in labels.items()}, {}
         else:
-            found: dict[str, dict[int, list[float]]] = {}  # label → fold → a value, or one for each step
+            by_label: dict[str, dict[int, list[float]]] = {}  # label → fold → a value, or one for each step
             for measure in MEASURES if self.quantity == "measures" else ("",):
                 for cell in cells:
                     for label, value in self._read(cell, measure).items():
                         if value is not None:  # folds in which nobody buys have no ROC-AUC
-                            found.setdefault(label, {}).setdefault(cell.fold, []).append(100 * value)
-            values = {label: float(np.mean(list(chain(*own.values())))) for label, own in found.items()}
+                            by_label.setdefault(label, {}).setdefault(cell.fold, []).append(100 * value)
+            values = {label: float(np.mean(list(chain(*own.values())))) for label, own in by_label.items()}
             folds = sorted({cell.fold for cell in cells})  # which share most of what they are trained on
             means = [{name: float(np.mean(own[fold])) for name, own in found.items() if fold in own} for fold in folds]
             ratio = float(np.mean([cell.test / cell.train for cell in cells]))
@@ -373,11 +373,13 @@ def importance(means: Means, printed: PublishedValues) -> Iterator[Drawing]:
                 axes.grid(axis="y", visible=False)
             yield figure, thesis
     if static := _steps(means.get("static features", {})):
-        said = _steps({label: value for (system, label), value in printed.items() if system == "static features"})
+        static_printed = _steps(
+            {label: value for (system, label), value in printed.items() if system == "static features"}
+        )
         with drawing(4.6, 2.8) as (figure, axes):
             axes.plot(list(static), list(static.values()), color=SERIES[0], marker="o", linewidth=1.8)
             hollow = {"color": SERIES[1], "fillstyle": "none", "markersize": 10, "clip_on": False}
-            axes.plot(list(said), list(said.values()), "D", **hollow)
+            axes.plot(list(static_printed), list(static_printed.values()), "D", **hollow)
             axes.set_ylim(0, 106)
             _at_steps(axes)
             axes.set_ylabel("static features, %")

@@ -255,8 +255,8 @@ def _add_line(sessions: dict[str, Decision], line: bytes, number: int) -> list[s
     if not isinstance(row, dict):
         return ["JSON, but no object"]
     faults = [f"unknown key {key!r}; {nearest(key, KEYS)}" for key in row if key not in KEYS]
-    told: list[Any] = [row.get(key) for key in KEYS]
-    name, visitor, variant, decision, at, outcome = told
+    fields: list[Any] = [row.get(key) for key in KEYS]
+    name, visitor, variant, decision, at, outcome = fields
     faults += [
         f"{key} is {json.dumps(value)}, not a text"
         for key, value in (("session", name), ("visitor", visitor), ("variant", variant))
