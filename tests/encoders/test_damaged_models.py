@@ -8,6 +8,7 @@ import shutil
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 
 import pytest
 import tiny_late
@@ -116,27 +117,58 @@ def test_a_name_that_no_file_can_have_is_unknown(name: str, monkeypatch: pytest.
         load(name)
 
 
-def test_weights_that_a_sentence_model_lacks_are_not_made_up(saved: dict[str, Path], tmp_path: Path) -> None:
-    """A pooler is not missed, because nothing reads it; any other weight is, in the head of a re-ranker too."""
+@pytest.mark.parametrize("name", ["st", "routed", "colbert"])
+def test_weights_that_a_sentence_model_lacks_are_not_made_up(saved: dict[str, Path], tmp_path: Path, name: str) -> None:
+    """A pooler is not missed, because nothing reads it; any other weight is."""
+    copy = Path(shutil.copytree(saved[name], tmp_path / "copy"))
+    _leave_out(copy, "pooler.")
+    visir.load(str(copy), device="cpu")
+    _leave_out(copy, "layer.1.")
+    with refused(EncoderError, "layer.1.", code="weights-not-checkpoint"):
+        visir.load(str(copy), device="cpu")
+
+
+@pytest.mark.parametrize("left_out", ["pooler.", "classifier.", "layer.1."])
+@pytest.mark.parametrize("old", [False, True])
+def test_weights_that_a_re_ranker_lacks_are_not_made_up(tmp_path: Path, left_out: str, old: bool) -> None:
+    """Its classifier reads the pooler: with a random one, every load would give other scores."""
+    folder = tiny_sentence.save_re_ranker(tmp_path / "ranker", old=old)
+    visir.load_cross_encoder(str(folder), device="cpu")
+    _leave_out(folder, left_out)
+    with refused(EncoderError, left_out, code="weights-not-checkpoint"):
+        visir.load_cross_encoder(str(folder), device="cpu")
+
+
+def _leave_out(folder: Path, part: str) -> None:
     from safetensors.torch import load_file, save_file
 
-    tiny_sentence.save_re_ranker(tmp_path / "ranker")
-    for folder, left_out in ((saved["st"], "layer.1."), (saved["routed"], "layer.1."), (saved["colbert"], "layer.1."),
-                             (tmp_path / "ranker", "classifier.")):  # fmt: skip
-        copy = Path(shutil.copytree(folder, tmp_path / f"without-{folder.name}"))
-        for file in copy.rglob("model.safetensors"):
-            state = load_file(file)
-            if any("pooler." in name for name in state):
-                save_file(
-                    {name: value for name, value in state.items() if "pooler." not in name}, file, {"format": "pt"}
-                )
-        opened = visir.load_cross_encoder if left_out == "classifier." else visir.load
-        opened(str(copy), device="cpu")
-        for file in copy.rglob("model.safetensors"):
-            state = {name: value for name, value in load_file(file).items() if left_out not in name}
-            save_file(state, file, {"format": "pt"})
-        with refused(EncoderError, left_out, code="weights-not-checkpoint"):
-            opened(str(copy), device="cpu")
+    for file in folder.rglob("model.safetensors"):
+        state = load_file(file)
+        rest = {name: value for name, value in state.items() if part not in name}
+        if len(rest) < len(state):
+            save_file(rest, file, {"format": "pt"})
+
+
+def test_two_threads_that_check_weights_leave_transformers_as_it_was() -> None:
+    """The second begins while the first one's check is in place, and must not take that for the library's own."""
+    from transformers import PreTrainedModel
+
+    own = PreTrainedModel.from_pretrained.__func__
+    waiting = Thread(target=_check_nothing)
+    with complete_weights("first", lambda _: ()):
+        waiting.start()
+        waiting.join(0.5)
+        assert waiting.is_alive()  # it waits for this one to end
+    waiting.join()
+    try:
+        assert PreTrainedModel.from_pretrained.__func__ is own
+    finally:
+        PreTrainedModel.from_pretrained = classmethod(own)
+
+
+def _check_nothing() -> None:
+    with complete_weights("second", lambda _: ()):
+        pass
 
 
 def test_what_another_thread_loads_meanwhile_is_not_refused(saved: dict[str, Path], tmp_path: Path) -> None:

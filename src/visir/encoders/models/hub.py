@@ -653,7 +653,7 @@ def complete_weights(name: str, unused: Callable[[type[Any]], Sequence[str]]) ->
     # same time is theirs: they get what they asked for, and no refusal.
     from transformers import PreTrainedModel
 
-    function, thread = PreTrainedModel.from_pretrained.__func__, get_ident()
+    thread = get_ident()
 
     def reading(cls: type[Any], /, *arguments: Any, output_loading_info: bool = False, **options: Any) -> Any:
         model, report = function(cls, *arguments, output_loading_info=True, **options)
@@ -662,6 +662,8 @@ def complete_weights(name: str, unused: Callable[[type[Any]], Sequence[str]]) ->
         return (model, report) if output_loading_info else model
 
     with _reading, only_errors():
+        # Read under the lock: before, it may be the check of another thread, which would then stay for good.
+        function = PreTrainedModel.from_pretrained.__func__
         PreTrainedModel.from_pretrained = classmethod(reading)
         try:
             yield

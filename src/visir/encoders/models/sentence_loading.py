@@ -616,6 +616,8 @@ def refuse_cross_encoder(bare: str) -> EncoderError:
 
 def _unused(model_class: type[Any]) -> Sequence[str]:
     """The weights of a class that the library never computes: its own modules pool what a text model gives."""
+    if model_class.__name__.endswith("ForSequenceClassification"):
+        return ()  # a cross-encoder: its classifier reads the pooler
     if family := DUAL_FAMILIES.get(model_class.__name__):
         return [f"{module}.*" for module in family.unused]
     return () if hasattr(model_class, "get_image_features") else ("pooler.*", "*.pooler.*")

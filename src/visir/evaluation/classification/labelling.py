@@ -37,7 +37,8 @@ def load_classification(folder: str | Path) -> Classification:
     """Read the classification in a folder; `visir.open` calls this."""
     folder = Path(folder)
     Manifest.read(folder, CLASSIFICATION)
-    check_written(folder / PREDICTIONS)
+    for name in (PREDICTIONS, "report.json"):
+        check_written(folder / name)
     content, table = read_written_json(folder / VALUES), read_table(folder / PREDICTIONS)
     with CLASSIFICATION.reading(folder, VALUES):
         count, classes = content["pictures"], tuple(content["classes"])

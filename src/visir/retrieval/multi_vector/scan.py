@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+import visir.retrieval.few as few
 from visir.errors import EmbeddingError
 from visir.jit import pays
 from visir.progress import Progress
-import visir.retrieval.few as few
 from visir.retrieval.kernels import scan_rows
 from visir.retrieval.multi_vector import kernels
 from visir.retrieval.multi_vector.sides import Tokens, TokenSide, cut, score_token_places

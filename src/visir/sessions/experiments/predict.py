@@ -159,7 +159,9 @@ class PredictExperiment(SessionLogExperiment):
                             by_label.setdefault(label, {}).setdefault(cell.fold, []).append(100 * value)
             values = {label: float(np.mean(list(chain(*own.values())))) for label, own in by_label.items()}
             folds = sorted({cell.fold for cell in cells})  # which share most of what they are trained on
-            means = [{name: float(np.mean(own[fold])) for name, own in found.items() if fold in own} for fold in folds]
+            means = [
+                {name: float(np.mean(own[fold])) for name, own in by_label.items() if fold in own} for fold in folds
+            ]
             ratio = float(np.mean([cell.test / cell.train for cell in cells]))
             draws = draws_around(values, means, 1 / len(folds) + ratio, study.name)
         pages = "before an order" if self.counted_pages == "before order" else "in all"
@@ -373,13 +375,11 @@ def importance(means: Means, printed: PublishedValues) -> Iterator[Drawing]:
                 axes.grid(axis="y", visible=False)
             yield figure, thesis
     if static := _steps(means.get("static features", {})):
-        static_printed = _steps(
-            {label: value for (system, label), value in printed.items() if system == "static features"}
-        )
+        shown = _steps({label: value for (system, label), value in printed.items() if system == "static features"})
         with drawing(4.6, 2.8) as (figure, axes):
             axes.plot(list(static), list(static.values()), color=SERIES[0], marker="o", linewidth=1.8)
             hollow = {"color": SERIES[1], "fillstyle": "none", "markersize": 10, "clip_on": False}
-            axes.plot(list(static_printed), list(static_printed.values()), "D", **hollow)
+            axes.plot(list(shown), list(shown.values()), "D", **hollow)
             axes.set_ylim(0, 106)
             _at_steps(axes)
             axes.set_ylabel("static features, %")
