@@ -653,17 +653,16 @@ def complete_weights(name: str, unused: Callable[[type[Any]], Sequence[str]]) ->
     # same time is theirs: they get what they asked for, and no refusal.
     from transformers import PreTrainedModel
 
-    thread = get_ident()
-
-    def reading(cls: type[Any], /, *arguments: Any, output_loading_info: bool = False, **options: Any) -> Any:
-        model, report = function(cls, *arguments, output_loading_info=True, **options)
-        if get_ident() == thread:
-            _check_weights(name, cls, report["missing_keys"], unused(cls))
-        return (model, report) if output_loading_info else model
-
     with _reading, only_errors():
         # Read under the lock: before, it may be the check of another thread, which would then stay for good.
-        function = PreTrainedModel.from_pretrained.__func__
+        function, thread = PreTrainedModel.from_pretrained.__func__, get_ident()
+
+        def reading(cls: type[Any], /, *arguments: Any, output_loading_info: bool = False, **options: Any) -> Any:
+            model, report = function(cls, *arguments, output_loading_info=True, **options)
+            if get_ident() == thread:
+                _check_weights(name, cls, report["missing_keys"], unused(cls))
+            return (model, report) if output_loading_info else model
+
         PreTrainedModel.from_pretrained = classmethod(reading)
         try:
             yield

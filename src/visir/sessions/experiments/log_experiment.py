@@ -264,8 +264,8 @@ class DescribeExperiment(SessionLogExperiment):
         for rows in (DEVICES, CHANNELS):
             if set(rows) & set(named):
                 notes += [f"{row}: not in this log, which names {', '.join(cells)}" for row in rows if row not in named]
-        cells = [group.get(self.statistic, {}).get(statistic["columns"][column], {}) for group in left_out]
-        groups = [{table_label(row): value for row, value in group.items()} for group in cells]
+        of_groups = [group.get(self.statistic, {}).get(statistic["columns"][column], {}) for group in left_out]
+        groups = [{table_label(row): value for row, value in group.items()} for group in of_groups]
         count = max(len(groups), 1)
         return Measurement(
             values,
