@@ -101,7 +101,7 @@ def text_network(card: EncoderCard, threads: int = 0, *, once: bool = False) -> 
 
 def _is_settled(content: Mapping[str, Any]) -> bool:
     """Whether what is known of a tower is the last word: it is kept, or other packages did not refuse it."""
-    return not content["refused"] or content["packages"] == _package_versions()
+    return not content["refused"] or content["packages"] == package_versions()
 
 
 def key_of(card: EncoderCard) -> str:
@@ -110,7 +110,7 @@ def key_of(card: EncoderCard) -> str:
     return hash_json({"tower": identity, "visir": version("visir"), "form": 2})
 
 
-def _package_versions() -> dict[str, str]:
+def package_versions() -> dict[str, str]:
     """The versions of the packages that decide whether a tower can be kept."""
     versions = {}
     for package in _PACKAGES:
@@ -208,7 +208,7 @@ def _made(side: TextSide, encoder: Encoder, change: FolderChange) -> dict[str, A
     except Exception as fault:  # whatever another library raises over a network that it does not know
         refused = str(fault).strip().splitlines()[-1] if str(fault).strip() else type(fault).__name__
     if refused:
-        return {"refused": refused, "packages": _package_versions()}
+        return {"refused": refused, "packages": package_versions()}
     probe = _expected(encoder, [PROBE])[0]
     return {"refused": "", "inputs": described(side.reader), "outputs": len(probe), "probe": probe.tolist()}
 
