@@ -24,6 +24,8 @@ _compilers: set[int] = set()
 """The threads that are `compiling`."""
 _spared: Counter[str] = Counter()
 """The multiplications that NumPy did in the place of each loop."""
+_known_ready: set[Any] = set()
+"""Loops that were found ready, which they stay."""
 
 
 def njit(*relaxed: str) -> Callable[[Function], Function]:
@@ -97,14 +99,17 @@ def pays(numbers: int, *loops: Any) -> bool:
 
 def _ready(loop: Any, numbers: int) -> bool:
     """Whether a loop is called without waiting for the compiler, or was spared so often that the wait has paid."""
-    if loop.signatures:
+    if loop in _known_ready:  # asked with every search: numba takes longer to list the signatures
         return True
     name = f"{loop.__module__}.{loop.__name__}"
     _spared[name] += numbers
-    if "numba" not in sys.modules and _spared[name] <= FEW:
-        return False
-    cache = getattr(loop.own if isinstance(loop, CompiledLoop) else loop, "_cache", None)
-    return _spared[name] > COMPILING or Path(cache._cache_file._index_path).exists()  # type: ignore[union-attr]
+    ready = bool(loop.signatures) or _spared[name] > COMPILING
+    if not ready and ("numba" in sys.modules or _spared[name] > FEW):
+        compiled: Any = loop.own if isinstance(loop, CompiledLoop) else loop
+        ready = Path(compiled._cache._cache_file._index_path).exists()
+    if ready:
+        _known_ready.add(loop)
+    return ready
 
 
 @contextmanager
