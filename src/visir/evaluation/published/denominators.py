@@ -297,9 +297,9 @@ def denominators(
 
     Example:
         >>> import visir
-        >>> found = visir.denominators("t2i R@1=37.82,R@5=82.36,R@10=82.48", collection="Flickr30k")
-        >>> list(found["t2i"].possible), found["t2i"].can(1_000) is None
-        ([5000], True)
+        >>> digits = visir.denominators("t2i R@1=37.82,R@5=82.36,R@10=82.48", collection="Flickr30k")
+        >>> digits["t2i"].likely, digits["t2i"].can(1_000) is None
+        ((5000,), True)
     """
     stated = [queries] if isinstance(queries, int) else list(queries)
     if wrong := [number for number in stated if isinstance(number, bool) or not isinstance(number, int) or number < 1]:
