@@ -17,6 +17,7 @@ Measure
     visir.classify("photos/", model, shots=16)           a Classification: zero-shot prompts, few-shot curves; or labels
     visir.profile(model, "mine.csv")                     what a model can do: every task at hand, by strength, as a page
     visir.compare(first, second)                         a Comparison: differences with intervals and p-values
+    visir.denominators("t2i R@1=37.82,R@5=82.36")       which numbers of queries can give printed digits
     visir.explain(evaluation, …)                         which reading of the protocol gives a published number
     visir.read_run("run.trec")                           runs of other tools
     visir.mteb_model("NAME")                             any model here as a model for mteb.evaluate
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from visir.errors import VisirError as VisirError
     from visir.evaluation import Comparison as Comparison
     from visir.evaluation import Evaluation as Evaluation
+    from visir.evaluation import denominators as denominators
     from visir.evaluation import explain as explain
     from visir.evaluation.classification.classify import classify as classify
     from visir.evaluation.compare import compare as compare

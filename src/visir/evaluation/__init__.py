@@ -9,6 +9,7 @@ explain(evaluation, published.load("brittleness-table-3").row("CLIP", "Flickr30k
 from visir.evaluation.compare import Comparison, Difference, compare
 from visir.evaluation.evaluate import evaluate
 from visir.evaluation.explaining import Explanation, Fit, Material, explain
+from visir.evaluation.published import Denominator, Denominators, denominators
 from visir.evaluation.results import Evaluation, load, load_evaluation, save
 from visir.evaluation.text_weight import ChosenWeight, FusionWeights, choose_fusion_weights, choose_weight
 
@@ -17,6 +18,8 @@ from visir.evaluation.text_weight import ChosenWeight, FusionWeights, choose_fus
 __all__ = [
     "ChosenWeight",
     "Comparison",
+    "Denominator",
+    "Denominators",
     "Difference",
     "Evaluation",
     "Explanation",
@@ -26,6 +29,7 @@ __all__ = [
     "choose_fusion_weights",
     "choose_weight",
     "compare",
+    "denominators",
     "evaluate",
     "explain",
     "load",

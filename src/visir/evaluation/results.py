@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from visir.evaluation.measures import Named, read_measure
 from visir.evaluation.measures.measure import RSUM_CUTOFFS, beyond_rank
 from visir.evaluation.mteb import write_mteb
 from visir.evaluation.published import PublishedRow
+from visir.evaluation.published.denominators import of_queries
 from visir.evaluation.published.judge import measure_of
 from visir.evaluation.scoring import typical_measures
 from visir.files import read_json
@@ -222,6 +224,9 @@ def ends_early(values: Mapping[str, float]) -> bool:
 def remarks(row: PublishedRow, ours: Protocol | None = None) -> tuple[str, ...]:
     """Describe the signs in a published row."""
     lines = [_of_cut_run(row, task, part) for task, part in row.values.items() if _is_of_cut_run(part)]
+    if ours is not None:
+        counts = {task: re.match(r"[\d,]+", text) for task, text in ours.queries.items()}
+        lines += of_queries(row, {task: int(n[0].replace(",", "")) for task, n in counts.items() if n and n[0] != ","})
     early = {task: row.values[task] for task in row.values if ends_early(row.values[task])}
     if not early:
         return tuple(lines)

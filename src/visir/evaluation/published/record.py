@@ -136,22 +136,7 @@ class Published(Displayed):
         Raises:
             VisirError: A name is unknown, or not exactly one row fits; the choices are listed.
         """
-        faults = []
-        for kind, requested, known in (("system", system, self.systems), ("collection", collection, self.collections)):
-            if requested is not None and _plain(requested) not in map(_plain, known):
-                faults.append(f"no {kind} {requested!r} ({nearest(requested, known)})")
-        raise_faults(
-            VisirError,
-            self.name,
-            faults,
-            hint="say which: --as SYSTEM, --on COLLECTION (in Python system=, collection=)",
-        )
-        matching = [
-            row
-            for row in self.rows
-            if (system is None or _plain(row.system) == _plain(system))
-            and (collection is None or _plain(row.collection) == _plain(collection))
-        ]
+        matching = self.rows_of(system, collection)
         if len(matching) != 1:
             choices = ", ".join(
                 f"{row.system} on {row.collection}" if row.collection else row.system for row in matching
@@ -162,6 +147,32 @@ class Published(Displayed):
                 code="rows-fit",
             )
         return matching[0]
+
+    def rows_of(self, system: str | None = None, collection: str | None = None) -> tuple[PublishedRow, ...]:
+        """The rows of a system, of a collection, or of both; all of them where neither is named.
+
+        Args:
+            system: The system; case, spaces and punctuation do not matter.
+            collection: The collection, likewise.
+
+        Returns:
+            The rows in the order of the table.
+
+        Raises:
+            VisirError: A name is unknown; the nearest ones are named.
+        """
+        faults = []
+        for kind, requested, known in (("system", system, self.systems), ("collection", collection, self.collections)):
+            if requested is not None and _plain(requested) not in map(_plain, known):
+                faults.append(f"no {kind} {requested!r} ({nearest(requested, known)})")
+        hint = "say which: --as SYSTEM, --on COLLECTION (in Python system=, collection=)"
+        raise_faults(VisirError, self.name, faults, hint=hint)
+        return tuple(
+            row
+            for row in self.rows
+            if (system is None or _plain(row.system) == _plain(system))
+            and (collection is None or _plain(row.collection) == _plain(collection))
+        )
 
 
 def shipped() -> tuple[str, ...]:
@@ -175,7 +186,9 @@ def load(name_or_path: str | Path) -> Published:
     Args:
         name_or_path: A name of `shipped`, or a `.json` or `.toml` file with `title`, `source`, optional `decimals`,
             `protocol`, `notes`, `doubtful` (a list of `{reason, system?, collection?, task?, label?}`), and `rows`: a
-            list of `{system, collection?, i2t?: {label: value}, t2i?: {…}, both?: {…}, spread?: {i2t?: {…}, …}}`.
+            list of `{system, collection?, i2t?: {label: value}, t2i?: {…}, both?: {…}, spread?: {i2t?: {…}, …}}`. Or a
+            `.csv` or `.tsv` file with the columns `system`, `collection` (may be left out), and one for each value,
+            named "t2i R@1"; a cell is empty, 37.82, or 37.82 ± 0.3.
 
     Returns:
         The table.
@@ -210,9 +223,41 @@ def load(name_or_path: str | Path) -> Published:
             raise ConfigurationError(
                 f"{path}: not valid TOML: {fault}", hint="mend the file", code="not-valid-toml"
             ) from fault
+    elif path.suffix in (".csv", ".tsv"):
+        content = _rows_of_table(path)
     else:
         content = read_json(path)
     return _parse(path, content)
+
+
+def _rows_of_table(path: Path) -> dict[str, Any]:
+    """The content of a table of comma- or tab-separated values, in the form of the other files."""
+    text = read_bytes(path).decode("utf-8-sig", errors="replace")
+    lines = csv.DictReader(text.splitlines(), delimiter="\t" if path.suffix == ".tsv" else ",")
+    names = [name for name in lines.fieldnames or () if name not in ("system", "collection")]
+    faults = [] if "system" in (lines.fieldnames or ()) else ["the column 'system' is missing"]
+    faults += [
+        f"column {name!r}: of which task? Write one of {', '.join(f'{task} {name}' for task in TASKS[:2])}"
+        for name in names
+        if name.partition(" ")[0] not in TASKS or not name.partition(" ")[2]
+    ]
+    rows = []
+    for number, cells in enumerate(lines, 2):
+        row: dict[str, Any] = {"system": cells.get("system"), "collection": cells.get("collection") or "", "spread": {}}
+        for name in names:
+            task, _, label = name.partition(" ")
+            value, _, spread = (part.strip(" %*") for part in (cells.get(name) or "").partition("±"))
+            for kind, cell in ((row, value), (row["spread"], spread)):
+                if cell in ("", "-", "–", "—"):
+                    continue
+                if not re.fullmatch(r"\d+([.,]\d+)?", cell):
+                    faults.append(f"line {number}, {name}: {cell!r} is no number")
+                    continue
+                kind.setdefault(task, {})[label.strip()] = float(cell.replace(",", "."))
+        rows.append(row)
+    hint = f"mend the file; its form is in {docs_page('how-to/explain')}"
+    raise_faults(ConfigurationError, str(path), faults, hint=hint)
+    return {"title": path.stem, "source": path.name, "rows": rows}
 
 
 def _parse(path: Path, content: Any) -> Published:

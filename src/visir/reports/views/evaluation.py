@@ -9,12 +9,20 @@ import pyarrow as pa
 
 from visir.evaluation.compare import Comparison, Difference
 from visir.evaluation.explaining import Explanation
+from visir.evaluation.published.denominators import Denominators
 from visir.evaluation.results import Evaluation
 from visir.records import Protocol, Result
 from visir.reports.page import Block, Bullets, Definitions, Fold, Notice, Paragraph, inline
 from visir.reports.plots import measure_dots
 from visir.reports.table import Column, Table
-from visir.reports.tables import card_table, comparison_table, explain_table, headline_table, measures_table
+from visir.reports.tables import (
+    card_table,
+    comparison_table,
+    denominators_table,
+    explain_table,
+    headline_table,
+    measures_table,
+)
 from visir.reports.views.parts import facts
 from visir.reports.words import meaning
 
@@ -108,6 +116,11 @@ def explanation_blocks(explanation: Explanation) -> list[Block]:
         reasons = Table.of([Column("reading"), Column("why not")], explanation.not_computable)
         shown.append(Fold("Readings that could not be computed", [reasons]))
     return shown
+
+
+def denominators_blocks(digits: Denominators) -> list[Block]:
+    """The answer, and the sizes of each row."""
+    return [Paragraph(digits.sentence), denominators_table(digits)]
 
 
 def explanation_table(explanation: Explanation) -> Table:
