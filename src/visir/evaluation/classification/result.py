@@ -143,7 +143,8 @@ def over_draws(shares: NDArray[np.float64]) -> Estimate:
 
 
 Key = tuple[str, int]
-"""A method and its number of shots; 0 for none, -1 for all training pictures."""
+"""A method and its number of shots; 0 for none, `ALL` for all training pictures."""
+ALL = -1
 
 
 @dataclass(frozen=True)
