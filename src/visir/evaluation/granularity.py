@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from math import isnan
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 from visir.display import Displayed, Plotted, Tabular, brief, counted
 from visir.errors import CollectionError, ConfigurationError, nearest, raise_faults
 from visir.evaluation.captions import choose
-from visir.evaluation.results import Saved
+from visir.evaluation.results import Saved, plain
 from visir.evaluation.sources import open_collection_of
 from visir.evaluation.statistics import Correction, corrected, difference_interval, mean_interval, paired_t
 from visir.records import Collection
@@ -173,13 +172,13 @@ class GranularityStudy(Tabular, Plotted, Saved):
                     "name": next(iter(counted.values())).name,
                     "fingerprint": next(iter(counted.values())).fingerprint,
                     "means": {
-                        profile: [_plain(asdict(mean)) for mean in by_feature] for profile, by_feature in of_one.items()
+                        profile: [plain(asdict(mean)) for mean in by_feature] for profile, by_feature in of_one.items()
                     },
                 }
                 for counted, of_one in zip(self.counted, self.means, strict=True)
             ],
             "changes": {
-                profile: [_plain(asdict(change)) for change in by_feature.changes]
+                profile: [plain(asdict(change)) for change in by_feature.changes]
                 for profile, by_feature in self.comparisons.items()
             },
         }
@@ -265,7 +264,3 @@ def says(feature: str, profile: Profile) -> str:
         if profile == "per-noun" and counted_feature.per_noun
         else counted_feature.strict_says
     )
-
-
-def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: None if isinstance(value, float) and isnan(value) else value for name, value in row.items()}

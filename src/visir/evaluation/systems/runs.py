@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from visir.display import counted
-from visir.errors import ConfigurationError, RunError, VisirError, raise_faults
+from visir.errors import ConfigurationError, RunError, VisirError, nearest, raise_faults
 from visir.evaluation.chance import check
 from visir.evaluation.folds import Ranked
 from visir.evaluation.results import restrict
@@ -46,7 +46,7 @@ class RunFolder(System):
         self.files: dict[str, dict[str, Path]] = {task: _files(self.folder, task) for task in TASKS}
         faults = []
         for task, files in self.files.items():
-            strange = [file for file in sorted(files) if file != PLAIN and not _is_known(file, task)]
+            strange = [file for file in sorted(files) if file != PLAIN and unknown_condition(file, task)]
             faults += [f"{files[condition].name}: {condition!r} is no {_KINDS[task]}" for condition in strange]
             if files and PLAIN not in files:
                 faults.append(f"the unperturbed run of {task} is missing: {PLAIN}.trec, or in another format")
@@ -105,14 +105,16 @@ def answered(run: Run, task: Task, depth: int, ties: Ties, notes: list[str], pla
 _KINDS = {"t2i": "perturbation of captions", "i2t": "corruption of pictures"}
 
 
-def _is_known(name: str, task: str) -> bool:
-    """Whether a run's name is a perturbation, or several joined by "+"."""
-    if task == "i2t":
-        return name in CORRUPTIONS
+def unknown_condition(name: str, task: str) -> str:
+    """Why there is no such perturbation; "" if there is. Those of captions may be joined: "char_swap+synonym_noun"."""
     try:
-        return all(find(step) for step in name.split("+"))
-    except VisirError:
-        return False
+        for step in name.split("+") if task == "t2i" else []:
+            find(step)
+    except VisirError as fault:
+        return f"{fault.message} ({fault.hint})"
+    if task == "i2t" and name not in CORRUPTIONS:
+        return f"unknown {CORRUPTIONS.kind} {name!r} ({nearest(name, CORRUPTIONS)})"
+    return ""
 
 
 def _files(folder: Path, task: str) -> dict[str, Path]:
