@@ -447,10 +447,13 @@ def _notes(labelled: LabelledPictures, split: str | None, measured: int, readabl
     alike = [" and ".join(map(repr, several)) for several in by_letters.values() if len(several) > 1]
     others, broken = len(labelled.part(split).codes) - measured, measured - readable
     without = labelled.without_class(split)
-    notes = {
-        f"classes differ only in capitals, each counts as one of its own: {', '.join(alike)}": len(alike),
-        f"{counted(without, 'pictures')} without a class left out": without,
-        f"{others:,} pictures of other classes are left out": others,
-        f"{counted(broken, 'pictures')} left out that cannot be read": broken,
-    }
-    return [note for note, count in notes.items() if count]
+    notes = []
+    if alike:
+        notes.append(f"classes differ only in capitals, each counts as one of its own: {', '.join(alike)}")
+    if without:
+        notes.append(f"{counted(without, 'pictures')} without a class left out")
+    if others:
+        notes.append(f"{others:,} pictures of other classes are left out")
+    if broken:
+        notes.append(f"{counted(broken, 'pictures')} left out that cannot be read")
+    return notes

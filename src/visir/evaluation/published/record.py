@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from visir.display import Displayed
 from visir.errors import ConfigurationError, VisirError, docs_page, nearest, raise_faults
 from visir.files import data_directory, read_bytes, read_json
-from visir.training.trained import curve_end, multiplier_course
 
 TASKS = ("i2t", "t2i", "both", "category")
 _ROW_KEYS = ("system", "collection", *TASKS, "spread")
@@ -535,6 +534,8 @@ def _bars() -> dict[tuple[str, str], dict[str, float]]:
 
 
 def _courses() -> dict[tuple[str, str], dict[str, float]]:
+    from visir.training.trained import curve_end, multiplier_course
+
     by_training: dict[tuple[str, str], dict[str, float]] = {}
     for quantity, trainings in ltd_trajectories().items():
         for training, course in trainings.items():

@@ -26,9 +26,10 @@ from visir.evaluation.cross_modal import Estimator, dcg_cm
 from visir.evaluation.measures.measure import RSUM_CUTOFFS
 from visir.evaluation.options import check_options
 from visir.evaluation.results import Saved
-from visir.evaluation.scoring import candidates_line, queries_line, score
+from visir.evaluation.scoring import score
 from visir.evaluation.sources import open_collection_of
 from visir.evaluation.statistics import TestName, corrected
+from visir.evaluation.stress.answers import RunFolder, is_run_folder, unknown_condition
 from visir.evaluation.stress.effect import (
     ConditionOutcome,
     Effect,
@@ -39,9 +40,7 @@ from visir.evaluation.stress.effect import (
     jaccard,
 )
 from visir.evaluation.systems import EncoderSystem, System
-from visir.evaluation.systems.runs import RunFolder, is_run_folder, unknown_condition
-from visir.evaluation.systems.vectors import dense
-from visir.records import PLAIN, Collection, Items, Protocol, Qrels, Ranks, Recall, Result, Run, Task, Ties
+from visir.records import PLAIN, Collection, Items, Protocol, Qrels, Ranks, Recall, Result, Run, Ties
 from visir.retrieval.exact import SearchResult
 from visir.robustness.corruptions import CORRUPTIONS, SEVERITIES, corrupt
 from visir.robustness.perturb import CHANGED, perturb
@@ -370,25 +369,22 @@ def stress(
     subject.prepare(list(tasks.values()))
     qrels = {task: assembly.qrels[task] for task in stressed}
     plain = {name: subject.checked_search([task], depth=DEPTH, ties=ties)[0] for name, task in tasks.items()}
-    fields: dict[str, Any] = subject.fields()
-    judge = None if estimator is None else _estimator(estimator, list(assembly.tasks.values()), encoding)
+    judge = None
+    if estimator is not None:
+        estimating = EncoderSystem(estimator, **encoding)
+        estimating.prepare(list(assembly.tasks.values()))
+        judge = Estimator.of(estimating.by_modality())
     depths = [
         perturbation.ranks.depth
         for perturbation in plain.values()
         if perturbation.ranks is not None and perturbation.ranks.depth is not None
     ]
-    protocol = Protocol(
-        collection=collection.name,
-        collection_fingerprint=collection.fingerprint,
-        split=split or "all",
-        relevance=relevance,
-        galleries={name: candidates_line([task]) for name, task in tasks.items()},
-        queries={name: queries_line([task]) for name, task in tasks.items()},
+    protocol = assembly.protocol(
         recall=recall,
         ties=ties,
         depth=min(depths) if depths else None,
         estimator=None if judge is None else judge.line,
-        **fields,
+        **subject.fields(),
     )
 
     def measured(searched: Mapping[str, SearchResult], perturbation: str | None = None) -> Result:
@@ -519,13 +515,6 @@ def _system(model: Any, name: str | None, device: str | None, dtype: str, encodi
                 code="vectors-made-elsewhere-cannot",
             )
     return EncoderSystem(system, None, name, zero_queries="unanswered", **encoding)
-
-
-def _estimator(encoder: Encoder, tasks: Sequence[Task], encoding: Mapping[str, Any]) -> Estimator:
-    judge = EncoderSystem(encoder, **encoding)
-    judge.prepare(tasks)
-    vectors = judge.by_modality()
-    return Estimator(dense(vectors["image"]), dense(vectors["text"]))
 
 
 # The study of the brittleness paper, computed from its authors' logs instead of our own searches.
