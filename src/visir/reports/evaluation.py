@@ -26,7 +26,7 @@ from visir.reports.report import Chart, StudyReport
 from visir.reports.shown import ShownItems
 from visir.reports.table import Column, Table, shortened
 from visir.reports.tables import headline_table, measures_table
-from visir.reports.views.parts import protocol_card
+from visir.reports.views.parts import protocol_card, protocol_facts
 from visir.reports.words import candidates_per_query, display, in_reading_order, in_words, meaning, task_words
 
 # Sections of an evaluation's page on the labels of its queries: by language, by category.
@@ -289,7 +289,6 @@ def write_report(
     tasks = _tasks(source, list(runs))
     collection = source if isinstance(source, Collection) else None
     judged = _judged(result, runs, tasks, qrels)
-    protocol = result.protocol
     drawn = charts(result, runs=runs, qrels=judged, training=training)
     shown = {task: run for task, run in runs.items() if task in tasks}
     galleries: list[Block] = []
@@ -306,13 +305,8 @@ def write_report(
         Section("queries", heading, galleries, short="Queries"),
         Section("made", "How it was made", [*page.production(command, beside), *_circumstances(result)]),
     ]
-    facts = {
-        "system": result.system,
-        "collection": protocol.collection,
-        "split": protocol.split,
-        "protocol": inline("<code>{}</code>", protocol.fingerprint[:12]),
-    }
-    title = title or f"{result.system} on {protocol.collection}"
+    title = title or f"{result.system} on {result.protocol.collection}"
+    facts = protocol_facts(result.system, result.protocol)
     return StudyReport("evaluation report", title, sections, facts).write(path)
 
 

@@ -29,7 +29,7 @@ from visir.reports.plots import DASHES, SERIES, PlotMark, Square, dots, grid
 from visir.reports.report import Chart, StudyReport
 from visir.reports.shown import ShownItems
 from visir.reports.table import Cell, Column, Table, at
-from visir.reports.views.parts import protocol_card
+from visir.reports.views.parts import protocol_card, protocol_facts
 from visir.reports.words import meaning
 from visir.robustness.corruptions import corrupt, pictures
 from visir.robustness.perturbations import find
@@ -394,7 +394,7 @@ def stress_report(
     study: Stress, collection: Collection | None = None, *, granularity: str = "", fail_under: float | None = None
 ) -> StudyReport:
     """What a brittleness study says; with the collection also the worst-hit queries, pictured."""
-    protocol, numbers = study.protocol, _numbers(study, granularity, fail_under)
+    numbers = _numbers(study, granularity, fail_under)
     labels = [] if collection is None else grouping_labels(study.plain)
     sections = [
         Section("numbers", "What breaks it, and how badly", numbers, short="What breaks it"),
@@ -406,12 +406,7 @@ def stress_report(
         Section("same", "Do perturbations break the same captions?", _overlap(study), short="The same captions?"),
         Section("meaning", "What the numbers mean", _meaning(study)),
     ]
-    facts = {
-        "system": study.system,
-        "collection": protocol.collection,
-        "split": protocol.split,
-        "protocol": inline("<code>{}</code>", protocol.fingerprint[:12]),
-    }
+    facts = protocol_facts(study.system, study.protocol)
     files = {
         "stress.json": (lambda: as_dict(study), "every number of this page, and the protocol"),
         "stress.csv": (effects_table(study, wide=True), "the table"),

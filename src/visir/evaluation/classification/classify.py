@@ -241,19 +241,19 @@ def classify(
     if truth is None and classes is None and are_pairs(source):
         truth = CAPTION
     features = Features.of(model, device=device, dtype=dtype, **encoding)
-    found = find_truth(opened, truth, _letters_of(classes))
-    if found is None:
+    all_labelled = find_truth(opened, truth, _letters_of(classes))
+    if all_labelled is None:
         return _labels(opened, features, classes, templates, split, counts)
-    names = _names(classes, found)
+    names = _names(classes, all_labelled)
     wanted = _methods(methods, features, counts)
-    prompts = templates_of(templates if templates is not None else _usual_templates(found, classes))
-    labelled = found.among(names.classes)
+    prompts = templates_of(templates if templates is not None else _usual_templates(all_labelled, classes))
+    labelled = all_labelled.among(names.classes)
     measured = split if split is not None else next((name for name in ("test", "val") if name in opened.splits), None)
     part = labelled.part(measured)
     if not len(part.codes):
         raise CollectionError(f"{opened.name}: no picture with a class in {measured or 'it'}.")
     test = features.of_pictures(part.items)
-    notes = _notes(found, measured, len(part.codes), len(test))
+    notes = _notes(all_labelled, measured, len(part.codes), len(test))
     part = part.only(test.ids)
     results: dict[Key, Predictions] = {}
     class_vectors: Matrix | None = None

@@ -55,7 +55,8 @@ def shuffled_by_class(ids: Sequence[str], codes: Codes, classes: int, seed: int,
     # ids and the seed alone, and not from the order of the rows.
     # ids: (n,) the pictures.
     # codes: (n,) the class of each.
-    keys = np.array([_key(seed, draw, identifier) for identifier in ids], "S16")
+    texts = (f"{seed}\0{draw}\0{identifier}".encode("utf-8", "surrogatepass") for identifier in ids)
+    keys = np.array([hashlib.blake2b(text, digest_size=16).digest() for text in texts], "S16")
     order = np.argsort(keys, kind="stable")
     by_class = order[np.argsort(codes[order], kind="stable")]
     return np.split(by_class, np.cumsum(np.bincount(codes, minlength=classes))[:-1])
@@ -75,10 +76,6 @@ def folds_of_shots(codes: Codes, most: int) -> Codes:
         rows = np.flatnonzero(codes == code)
         folds[rows] = np.arange(len(rows)) % most
     return folds
-
-
-def _key(seed: int, draw: int, identifier: str) -> bytes:
-    return hashlib.blake2b(f"{seed}\0{draw}\0{identifier}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 @dataclass(frozen=True, eq=False)

@@ -365,6 +365,7 @@ def stress(
     assembly = assemble_tasks(
         collection, split=split, relevance=relevance, captions="all", gallery=gallery, tasks=stressed, folds=1
     )
+    assembly = replace(assembly, folds={task: assembly.folds[task] for task in stressed})  # captions first
     tasks = {task: assembly.tasks[task] for task in stressed}
     subject.prepare(list(tasks.values()))
     qrels = {task: assembly.qrels[task] for task in stressed}

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from visir.display import counted
 from visir.records import Protocol
-from visir.reports.page import Fold, Paragraph, inline
+from visir.reports.page import Fold, Inline, Paragraph, inline
 from visir.reports.table import Table
 from visir.reports.tables import card_table
 
@@ -26,6 +26,12 @@ def some_rows(total: int, limit: int) -> NDArray[np.int64]:
     if total <= limit:
         return np.arange(total)
     return np.linspace(0, total - 1, limit).astype(np.int64)
+
+
+def protocol_facts(system: str, protocol: Protocol) -> dict[str, Inline]:
+    """What stands below the heading of a page whose numbers have a protocol."""
+    fingerprint = inline("<code>{}</code>", protocol.fingerprint[:12])
+    return {"system": system, "collection": protocol.collection, "split": protocol.split, "protocol": fingerprint}
 
 
 def protocol_card(protocol: Protocol) -> Fold:
