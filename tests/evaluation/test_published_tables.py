@@ -652,8 +652,8 @@ def test_faults_of_a_plain_file_are_listed_at_once(tmp_path: Path) -> None:
         "a unit for 'b', which is no column",
         "row 'x': 1 cells for 2 columns",
         "row 'y': 2 is not text",
-        "doubt 1: no cell has these names",
-        "doubt 2: expected a reason",
+        "doubt 1: no printed value has these names",
+        "doubt 2: 'reason' is missing",
     ):
         assert part in str(fault.value), part
     assert len(plain_tables()) == 11

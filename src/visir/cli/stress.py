@@ -279,9 +279,8 @@ def stress(
 
     from visir.collections import open_collection
     from visir.encoders import load
+    from visir.evaluation.stress.answers import CommandSystem, RunFolder
     from visir.evaluation.stress.stress import with_correction
-    from visir.evaluation.systems.encoder import CommandSystem
-    from visir.evaluation.systems.runs import RunFolder
 
     given = call.given
     named = {

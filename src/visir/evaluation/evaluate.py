@@ -22,9 +22,7 @@ from visir.evaluation.mteb import with_mteb
 from visir.evaluation.options import check_options, check_plain
 from visir.evaluation.results import Evaluation
 from visir.evaluation.scoring import (
-    candidates_line,
     measures_of,
-    queries_line,
     score,
     skips_first,
     ties_of,
@@ -33,8 +31,8 @@ from visir.evaluation.scoring import (
 from visir.evaluation.second_stage import apply, second_stage
 from visir.evaluation.sources import check_open_options, is_judgements, open_tasks, reading_of
 from visir.evaluation.systems import AnySystem, EncoderSystem, RunSystem, System, VectorSystem, system_of
-from visir.evaluation.systems.vectors import FORMS, dense, is_run, opened, vectors_by_side
-from visir.records import Gallery, MultiVectorEmbeddings, Protocol, Ranks, Recall, SparseEmbeddings, Task, Ties, Vectors
+from visir.evaluation.systems.vectors import FORMS, is_run, opened, vectors_by_side
+from visir.records import Gallery, MultiVectorEmbeddings, Ranks, Recall, SparseEmbeddings, Task, Ties, Vectors
 from visir.retrieval.rerank import Fusion, Tail
 from visir.retrieval.vectors import Similarity
 
@@ -335,19 +333,8 @@ def evaluate(
         timing["re-rank"] = done.seconds
         label = name or f"{label} + {stage.cross_encoder.card.name}"
         fields |= stage.after(fields) | {"depth": None if stage.tail == "dropped" else fields.get("depth")}
-    protocol = Protocol(
-        collection=assembly.source,
-        collection_fingerprint=assembly.fingerprint,
-        split=assembly.split,
-        relevance=assembly.relevance,
-        galleries={task: candidates_line(parts) for task, parts in assembly.folds.items()},
-        queries={task: queries_line(parts) for task, parts in assembly.folds.items()},
-        captions=assembly.choice,
-        recall=recall,
-        ties=ties,
-        folds=folds,
-        **(fields | _conditions(assembly.carried, conditions)),
-    )
+    fields |= _conditions(assembly.carried, conditions)
+    protocol = assembly.protocol(recall=recall, ties=ties, folds=folds, **fields)
     notes += missing_positives(assembly.folds, ranks)
     labels = {name: [task.labels] for name, task in assembly.tasks.items()}
     if isinstance(subject, EncoderSystem):
@@ -399,11 +386,7 @@ def _judge(
     """The estimator of `dcg_cm`; None if the run's own cosines are used."""
     own_vectors = subject.by_modality() if isinstance(subject, (VectorSystem, EncoderSystem)) else None
     if isinstance(estimator, str):
-        return (
-            None
-            if own_vectors is None
-            else Estimator(dense(own_vectors["image"]), dense(own_vectors["text"]), is_system=True)
-        )
+        return None if own_vectors is None else Estimator.of(own_vectors, is_system=True)
     if estimator is None:
         raise ConfigurationError(
             "dcg_cm needs an estimator: who says what a wrong answer is worth?",
@@ -421,4 +404,4 @@ def _judge(
     is_system = own_vectors is not None and cards == {
         side: own_vectors[side].encoder.fingerprint for side in ("image", "text")
     }
-    return Estimator(dense(vectors["image"]), dense(vectors["text"]), is_system=is_system)
+    return Estimator.of(vectors, is_system=is_system)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -268,6 +269,15 @@ def _of_cut_run(row: PublishedRow, task: str, values: Mapping[str, float]) -> st
         f"({ranks['median_rank']:g}): the mark of a run that was cut at about {last:g} answers and counts what is "
         "deeper as the next rank. The mean rank of such a run is not known, and no better than it looks."
     )
+
+
+def plain(value: Any) -> Any:
+    """Values of a record as JSON has them: what is not defined (NaN) is None."""
+    if isinstance(value, dict):
+        return {name: plain(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    return None if isinstance(value, float) and isnan(value) else value
 
 
 class Saved:

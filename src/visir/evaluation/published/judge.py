@@ -30,7 +30,6 @@ from visir.evaluation.published.record import (
     read_plain,
     shipped,
 )
-from visir.robustness.granularity.features import table_1
 
 TOLERANCE = 0.05
 LABEL = re.compile(r"(?:R|Recall)@(\d+)")
@@ -338,6 +337,8 @@ def as_plain(table: Published | PlainTable) -> PlainTable:
 
 def _granularity() -> PlainTable:
     """Table 1 of the brittleness paper. Its file is with the features, in a package that does not import evaluation."""
+    from visir.robustness.granularity.features import table_1  # with the taggers of captions; no evaluation needs them
+
     table = table_1()
     collections = tuple(table.values)
     features = dict.fromkeys(feature for values in table.values.values() for feature in values)

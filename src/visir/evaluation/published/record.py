@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from visir.display import Displayed
 from visir.errors import ConfigurationError, VisirError, docs_page, nearest, raise_faults
 from visir.files import data_directory, read_bytes, read_json
-from visir.training.trained import curve_end, multiplier_course
 
 TASKS = ("i2t", "t2i", "both", "category")
 _ROW_KEYS = ("system", "collection", *TASKS, "spread")
@@ -73,6 +72,25 @@ class Doubt:
         here = (row.system, row.collection, task, label)
         names = (self.system, self.collection, self.task, self.label)
         return all(not name or name == value for name, value in zip(names, here, strict=True))
+
+
+@dataclass(frozen=True)
+class CellDoubt:
+    """Cells that cannot be right.
+
+    Attributes:
+        reason: Why they are doubtful.
+        row: The row; empty for all rows.
+        column: The column; empty for all columns.
+    """
+
+    reason: str
+    row: str = ""
+    column: str = ""
+
+    def covers(self, row: str, column: str) -> bool:
+        """Whether a cell is among the doubtful ones."""
+        return self.row in ("", row) and self.column in ("", column)
 
 
 @dataclass(frozen=True, repr=False)
@@ -216,18 +234,47 @@ def load(name_or_path: str | Path) -> Published:
             f"{name_or_path}: no such file, and no published table of that name.",
             hint=nearest(str(name_or_path), shipped()),
         )
-    if path.suffix == ".toml":
-        try:
-            content = tomllib.loads(read_bytes(path).decode("utf-8"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
-            raise ConfigurationError(
-                f"{path}: not valid TOML: {fault}", hint="mend the file", code="not-valid-toml"
-            ) from fault
-    elif path.suffix in (".csv", ".tsv"):
-        content = _rows_of_table(path)
-    else:
-        content = read_json(path)
-    return _parse(path, content)
+    known = ("title", "source", "decimals", "protocol", "notes", "doubtful", "rows")
+    content, faults = _content(path, known, ("title", "source", "rows"), "background/significance")
+    decimals = content.get("decimals", max(2, _most_decimals(content.get("rows") or [])))
+    if not isinstance(decimals, int) or decimals < 0:
+        faults.append(f"'decimals' is the number of printed decimals, not {decimals!r}")
+    rows = []
+    for index, row in enumerate(content.get("rows") or []):
+        where = f"row {index + 1} ({row.get('system', 'no system')}, {row.get('collection', 'no collection')})"
+        if not row.get("system"):
+            faults.append(f"{where}: 'system' is missing")
+        faults += [f"{where}: unknown key {key!r} ({nearest(key, _ROW_KEYS)})" for key in row if key not in _ROW_KEYS]
+        values = {task: row[task] for task in TASKS if task in row}
+        if not values:
+            faults.append(f"{where}: no values under i2t, t2i, both or category")
+        spread = row.get("spread", {})
+        faults += [
+            f"{where}: {task} {label} is {value!r}, not a number"
+            for task, part in (*values.items(), *((f"± {name}", part) for name, part in spread.items()))
+            for label, value in part.items()
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value)
+        ]
+        faults += [
+            f"{where}: ± of {task} {label}, which has no value"
+            for task, part in spread.items()
+            for label in part
+            if label not in values.get(task, {})
+        ]
+        rows.append(PublishedRow(str(row.get("system", "")), values, str(row.get("collection", "")), spread))
+    printed = [(row, task, label) for row in rows for task, part in row.values.items() for label in part]
+    doubtful = _doubts(Doubt, content, printed, faults)
+    _raise(path, faults, "background/significance")
+    return Published(
+        path.stem,
+        content["title"],
+        content["source"],
+        tuple(rows),
+        decimals,
+        content.get("protocol", {}),
+        tuple(content.get("notes", ())),
+        doubtful,
+    )
 
 
 def _rows_of_table(path: Path) -> dict[str, Any]:
@@ -260,53 +307,47 @@ def _rows_of_table(path: Path) -> dict[str, Any]:
     return {"title": path.stem, "source": path.name, "rows": rows}
 
 
-def _parse(path: Path, content: Any) -> Published:
-    known = ("title", "source", "decimals", "protocol", "notes", "doubtful", "rows")
+def _content(path: Path, known: Sequence[str], needed: Sequence[str], page: str) -> tuple[dict[str, Any], list[str]]:
+    """What is in the file of a table, and what is wrong with its keys."""
+    if path.suffix == ".toml":
+        try:
+            content = tomllib.loads(read_bytes(path).decode("utf-8"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
+            raise ConfigurationError(
+                f"{path}: not valid TOML: {fault}", hint="mend the file", code="not-valid-toml"
+            ) from fault
+    elif path.suffix in (".csv", ".tsv"):
+        content = _rows_of_table(path)
+    else:
+        content = read_json(path)
     if not isinstance(content, dict):
-        raise ConfigurationError(
-            f"{path}: expected an object with {', '.join(known)}.", hint=f"see {docs_page('background/significance')}"
-        )
+        raise ConfigurationError(f"{path}: expected an object with {', '.join(known)}.", hint=f"see {docs_page(page)}")
     faults = [f"unknown key {key!r} ({nearest(key, known)})" for key in content if key not in known]
-    faults += [f"{key!r} is missing" for key in ("title", "source", "rows") if not content.get(key)]
-    decimals = content.get("decimals", max(2, _most_decimals(content.get("rows") or [])))
-    if not isinstance(decimals, int) or decimals < 0:
-        faults.append(f"'decimals' is the number of printed decimals, not {decimals!r}")
-    rows = []
-    for index, row in enumerate(content.get("rows") or []):
-        where = f"row {index + 1} ({row.get('system', 'no system')}, {row.get('collection', 'no collection')})"
-        if not row.get("system"):
-            faults.append(f"{where}: 'system' is missing")
-        faults += [f"{where}: unknown key {key!r} ({nearest(key, _ROW_KEYS)})" for key in row if key not in _ROW_KEYS]
-        values = {task: row[task] for task in TASKS if task in row}
-        if not values:
-            faults.append(f"{where}: no values under i2t, t2i, both or category")
-        spread = row.get("spread", {})
-        faults += [
-            f"{where}: {task} {label} is {value!r}, not a number"
-            for task, part in (*values.items(), *((f"± {name}", part) for name, part in spread.items()))
-            for label, value in part.items()
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value)
-        ]
-        faults += [
-            f"{where}: ± of {task} {label}, which has no value"
-            for task, part in spread.items()
-            for label in part
-            if label not in values.get(task, {})
-        ]
-        rows.append(PublishedRow(str(row.get("system", "")), values, str(row.get("collection", "")), spread))
-    doubtful = tuple(_doubt(entry, index, rows, faults) for index, entry in enumerate(content.get("doubtful", ())))
-    hint = f"mend the file; its form is in {docs_page('background/significance')}"
-    raise_faults(ConfigurationError, str(path), faults, hint=hint)
-    return Published(
-        path.stem,
-        content["title"],
-        content["source"],
-        tuple(rows),
-        decimals,
-        content.get("protocol", {}),
-        tuple(content.get("notes", ())),
-        doubtful,
-    )
+    return content, faults + [f"{key!r} is missing" for key in needed if not content.get(key)]
+
+
+def _raise(path: Path, faults: Sequence[str], page: str) -> None:
+    raise_faults(ConfigurationError, str(path), faults, hint=f"mend the file; its form is in {docs_page(page)}")
+
+
+AnyDoubt = TypeVar("AnyDoubt", Doubt, CellDoubt)
+
+
+def _doubts(
+    kind: type[AnyDoubt], content: Mapping[str, Any], printed: Sequence[tuple[Any, ...]], faults: list[str]
+) -> tuple[AnyDoubt, ...]:
+    """The doubts of a file; each has a reason, and covers something that is printed."""
+    known = tuple(entry.name for entry in fields(kind))
+    doubts = []
+    for index, entry in enumerate(content.get("doubtful", ()), 1):
+        faults += [f"doubt {index}: unknown key {key!r} ({nearest(key, known)})" for key in entry if key not in known]
+        doubt = kind(**{"reason": "", **{key: value for key, value in entry.items() if key in known}})
+        if not doubt.reason:
+            faults.append(f"doubt {index}: 'reason' is missing")
+        if not any(doubt.covers(*place) for place in printed):
+            faults.append(f"doubt {index}: no printed value has these names")
+        doubts.append(doubt)
+    return tuple(doubts)
 
 
 def _most_decimals(rows: Sequence[Any]) -> int:
@@ -316,22 +357,120 @@ def _most_decimals(rows: Sequence[Any]) -> int:
     return max((len(repr(value).partition(".")[2]) for value in values if isinstance(value, float)), default=0)
 
 
-def _doubt(content: Mapping[str, str], index: int, rows: Sequence[PublishedRow], faults: list[str]) -> Doubt:
-    """One doubt of a file; checks that it has a reason and covers a printed value."""
-    known = tuple(entry.name for entry in fields(Doubt))
-    where = f"doubt {index + 1}"
-    faults += [f"{where}: unknown key {key!r} ({nearest(key, known)})" for key in content if key not in known]
-    doubt = Doubt(**{"reason": "", **{key: value for key, value in content.items() if key in known}})
-    if not doubt.reason:
-        faults.append(f"{where}: 'reason' is missing")
-    printed = ((row, task, label) for row in rows for task, part in row.values.items() for label in part)
-    if not any(doubt.covers(*value) for value in printed):
-        faults.append(f"{where}: no printed value has these names")
-    return doubt
-
-
 def _plain(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+FOLDER = Path(__file__).parent / "plain"
+
+
+@dataclass(frozen=True)
+class PlainTable:
+    """Rows, columns and cells as printed, with the source.
+
+    Attributes:
+        name: The name of the table.
+        title: Its title.
+        source: The document and the number.
+        columns: The names of the columns.
+        rows: By name: one text per column; "–" where the paper prints a dash or nothing.
+        units: By column: its unit ("%", "ms", "queries per second"); a column without one holds pure numbers or words.
+        conditions: The source's description of how the numbers were measured, in words, by subject.
+        notes: What a reader should know before a comparison.
+        doubtful: Doubtful cells, with the reason.
+    """
+
+    name: str
+    title: str
+    source: str
+    columns: tuple[str, ...]
+    rows: Mapping[str, tuple[str, ...]]
+    units: Mapping[str, str] = field(default_factory=dict)
+    conditions: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    doubtful: tuple[CellDoubt, ...] = ()
+
+    def cell(self, row: str, column: str) -> str:
+        """A cell as printed.
+
+        Args:
+            row: The name of the row.
+            column: The name of the column.
+
+        Returns:
+            The text.
+
+        Raises:
+            VisirError: A name is unknown.
+        """
+        for kind, requested, known in (("row", row, self.rows), ("column", column, self.columns)):
+            if requested not in known:
+                raise VisirError(
+                    f"{self.name}: no {kind} {requested!r}.", hint=nearest(requested, known), code="no-such-name"
+                )
+        return self.rows[row][self.columns.index(column)]
+
+    def number(self, row: str, column: str) -> float | None:
+        """A cell as a number, without thousands separators.
+
+        Args:
+            row: The name of the row.
+            column: The name of the column.
+
+        Returns:
+            The number; None for words, a dash, or a bound (`<1`).
+
+        Raises:
+            VisirError: A name is unknown.
+        """
+        text = self.cell(row, column).replace(",", "")
+        return float(text) if re.fullmatch(r"[-+]?\d+(\.\d+)?", text) else None
+
+    def doubt(self, row: str, column: str) -> str:
+        """Why a cell is doubtful.
+
+        Args:
+            row: The name of the row.
+            column: The name of the column.
+
+        Returns:
+            The reasons; empty if the cell is not doubtful.
+        """
+        return " ".join(doubt.reason for doubt in self.doubtful if doubt.covers(row, column))
+
+
+def plain_tables() -> tuple[str, ...]:
+    """The names of the plain tables that come with visir as files."""
+    return tuple(sorted(path.stem for path in FOLDER.glob("*.json")))
+
+
+def read_plain(path: Path) -> PlainTable:
+    """Read a plain table from a JSON file."""
+    known = tuple(field.name for field in fields(PlainTable) if field.name != "name")
+    content, faults = _content(path, known, known[:4], "background/published-values")
+    columns = tuple(content.get("columns", ()))
+    rows = {name: tuple(cells) for name, cells in content.get("rows", {}).items()}
+    faults += [
+        f"column {column!r} stands there twice" for index, column in enumerate(columns) if column in columns[:index]
+    ]
+    faults += [f"a unit for {name!r}, which is no column" for name in content.get("units", {}) if name not in columns]
+    for name, cells in rows.items():
+        if len(cells) != len(columns):
+            faults.append(f"row {name!r}: {len(cells)} cells for {len(columns)} columns")
+        faults += [f"row {name!r}: {cell!r} is not text" for cell in cells if not isinstance(cell, str) or not cell]
+    doubtful = _doubts(CellDoubt, content, [(row, column) for row in rows for column in columns], faults)
+    _raise(path, faults, "background/published-values")
+    return PlainTable(
+        path.stem,
+        content["title"],
+        content["source"],
+        columns,
+        rows,
+        content.get("units", {}),
+        content.get("conditions", {}),
+        tuple(content.get("notes", ())),
+        doubtful,
+    )
 
 
 # Readers of plotted figures whose values are stored outside visir.
@@ -440,6 +579,8 @@ def _bars() -> dict[tuple[str, str], dict[str, float]]:
 
 
 def _courses() -> dict[tuple[str, str], dict[str, float]]:
+    from visir.training.trained import curve_end, multiplier_course
+
     by_training: dict[tuple[str, str], dict[str, float]] = {}
     for quantity, trainings in ltd_trajectories().items():
         for training, course in trainings.items():
@@ -479,153 +620,3 @@ def _present(path: Path, figure: str) -> Path:
             code="values-behind-not",
         )
     return path
-
-
-FOLDER = Path(__file__).parent / "plain"
-
-
-@dataclass(frozen=True)
-class CellDoubt:
-    """Cells that cannot be right.
-
-    Attributes:
-        reason: Why they are doubtful.
-        row: The row; empty for all rows.
-        column: The column; empty for all columns.
-    """
-
-    reason: str
-    row: str = ""
-    column: str = ""
-
-    def covers(self, row: str, column: str) -> bool:
-        """Whether a cell is among the doubtful ones."""
-        return self.row in ("", row) and self.column in ("", column)
-
-
-@dataclass(frozen=True)
-class PlainTable:
-    """Rows, columns and cells as printed, with the source.
-
-    Attributes:
-        name: The name of the table.
-        title: Its title.
-        source: The document and the number.
-        columns: The names of the columns.
-        rows: By name: one text per column; "–" where the paper prints a dash or nothing.
-        units: By column: its unit ("%", "ms", "queries per second"); a column without one holds pure numbers or words.
-        conditions: The source's description of how the numbers were measured, in words, by subject.
-        notes: What a reader should know before a comparison.
-        doubtful: Doubtful cells, with the reason.
-    """
-
-    name: str
-    title: str
-    source: str
-    columns: tuple[str, ...]
-    rows: Mapping[str, tuple[str, ...]]
-    units: Mapping[str, str] = field(default_factory=dict)
-    conditions: Mapping[str, str] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    doubtful: tuple[CellDoubt, ...] = ()
-
-    def cell(self, row: str, column: str) -> str:
-        """A cell as printed.
-
-        Args:
-            row: The name of the row.
-            column: The name of the column.
-
-        Returns:
-            The text.
-
-        Raises:
-            VisirError: A name is unknown.
-        """
-        for kind, requested, known in (("row", row, self.rows), ("column", column, self.columns)):
-            if requested not in known:
-                raise VisirError(
-                    f"{self.name}: no {kind} {requested!r}.", hint=nearest(requested, known), code="no-such-name"
-                )
-        return self.rows[row][self.columns.index(column)]
-
-    def number(self, row: str, column: str) -> float | None:
-        """A cell as a number, without thousands separators.
-
-        Args:
-            row: The name of the row.
-            column: The name of the column.
-
-        Returns:
-            The number; None for words, a dash, or a bound (`<1`).
-
-        Raises:
-            VisirError: A name is unknown.
-        """
-        text = self.cell(row, column).replace(",", "")
-        return float(text) if re.fullmatch(r"[-+]?\d+(\.\d+)?", text) else None
-
-    def doubt(self, row: str, column: str) -> str:
-        """Why a cell is doubtful.
-
-        Args:
-            row: The name of the row.
-            column: The name of the column.
-
-        Returns:
-            The reasons; empty if the cell is not doubtful.
-        """
-        return " ".join(doubt.reason for doubt in self.doubtful if doubt.covers(row, column))
-
-
-def plain_tables() -> tuple[str, ...]:
-    """The names of the plain tables that come with visir as files."""
-    return tuple(sorted(path.stem for path in FOLDER.glob("*.json")))
-
-
-def read_plain(path: Path) -> PlainTable:
-    """Read a plain table from a JSON file."""
-    content: Any = read_json(path)
-    known = tuple(field.name for field in fields(PlainTable) if field.name != "name")
-    if not isinstance(content, dict):
-        raise ConfigurationError(
-            f"{path}: expected an object with {', '.join(known)}.",
-            hint=f"see {docs_page('background/published-values')}",
-        )
-    faults = [f"unknown key {key!r} ({nearest(key, known)})" for key in content if key not in known]
-    faults += [f"{key!r} is missing" for key in known[:4] if not content.get(key)]
-    columns = tuple(content.get("columns", ()))
-    rows = {name: tuple(cells) for name, cells in content.get("rows", {}).items()}
-    faults += [
-        f"column {column!r} stands there twice" for index, column in enumerate(columns) if column in columns[:index]
-    ]
-    faults += [f"a unit for {name!r}, which is no column" for name in content.get("units", {}) if name not in columns]
-    for name, cells in rows.items():
-        if len(cells) != len(columns):
-            faults.append(f"row {name!r}: {len(cells)} cells for {len(columns)} columns")
-        faults += [f"row {name!r}: {cell!r} is not text" for cell in cells if not isinstance(cell, str) or not cell]
-    doubtful = []
-    for index, entry in enumerate(content.get("doubtful", ())):
-        doubt = CellDoubt(entry.get("reason", ""), entry.get("row", ""), entry.get("column", ""))
-        if not doubt.reason or set(entry) - {"reason", "row", "column"}:
-            faults.append(f"doubt {index + 1}: expected a reason and, if need be, row and column")
-        if not any(doubt.covers(row, column) for row in rows for column in columns):
-            faults.append(f"doubt {index + 1}: no cell has these names")
-        doubtful.append(doubt)
-    raise_faults(
-        ConfigurationError,
-        str(path),
-        faults,
-        hint=f"mend the file; its form is in {docs_page('background/published-values')}",
-    )
-    return PlainTable(
-        path.stem,
-        content["title"],
-        content["source"],
-        columns,
-        rows,
-        content.get("units", {}),
-        content.get("conditions", {}),
-        tuple(content.get("notes", ())),
-        tuple(doubtful),
-    )

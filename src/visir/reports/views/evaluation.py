@@ -16,14 +16,13 @@ from visir.reports.page import Block, Bullets, Definitions, Fold, Notice, Paragr
 from visir.reports.plots import measure_dots
 from visir.reports.table import Column, Table
 from visir.reports.tables import (
-    card_table,
     comparison_table,
     denominators_table,
     explain_table,
     headline_table,
     measures_table,
 )
-from visir.reports.views.parts import facts
+from visir.reports.views.parts import facts, protocol_card
 from visir.reports.words import meaning
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ def evaluation_blocks(shown: Result | Evaluation) -> list[Block]:
     more: list[Block] = [
         Fold("All measures", [replace(measures_table(result), caption="", notes=())]),
         Fold("What these numbers mean", [Definitions(meaning(protocol))]),
-        Fold("Protocol card", [replace(card_table(protocol), caption="")]),
+        protocol_card(protocol),
     ]
     notices: list[Block] = [Notice(result.notes)] if result.notes else []
     table = replace(headline_table(result), caption="", notes=())
@@ -82,8 +81,7 @@ def _result(shown: Result | Evaluation) -> Result:
 def protocol_blocks(protocol: Protocol) -> list[Block]:
     """In words, and the card folded."""
     heading = facts(f"Protocol {protocol.fingerprint[:12]}", protocol.collection, protocol.split)
-    card = replace(card_table(protocol), caption="")
-    return [heading, Definitions(meaning(protocol)), Fold("Protocol card", [card])]
+    return [heading, Definitions(meaning(protocol)), protocol_card(protocol)]
 
 
 # A comparison: a sentence that says what differs, and the table of differences.
