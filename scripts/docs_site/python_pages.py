@@ -170,9 +170,9 @@ PARTS: dict[str, Part] = {
     "products": Part("visir.products", "Catalogues of products, and their categories.", ("visir.products.*",)),
     "sessions": Part("visir.sessions", "Logs of shops become sessions.", ("visir.sessions.*",)),
     "papers": Part(
-        "visir.papers",
+        "visir_papers",
         "Tables and figures of papers, as studies.",
-        ("visir.papers.study.read_study", "visir.papers.study.Study"),
+        ("visir_papers.study.read_study", "visir_papers.study.Study"),
     ),
     "reports": Part("visir.reports", "Tables and pages.", ("visir.reports.*",)),
     "display": Part("visir.display", "How records show themselves.", ("visir.display.Displayed",)),

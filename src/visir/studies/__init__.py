@@ -4,5 +4,5 @@
 stopped, and does a training that several cells need once. `shortcut_audit` is the first study: how much retrieval an
 objective loses to a synthetic shortcut. `profile` is what a model can do: every task that data is at hand for.
 `experiment` is what a cell of a table and a sentence about a figure are; the applications have some of their own, and
-`visir.papers` the tables.
+`visir_papers` the tables.
 """
