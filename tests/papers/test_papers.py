@@ -16,8 +16,8 @@ from visir.files import data_directory
 from visir.sparse.recipe import read_sparse_recipe
 from visir.training.shipped import find_recipe
 from visir_papers.cells import run_study as run
-from visir_papers.experiment import Measurement, PriorTraining, data_requirements
-from visir_papers.experiments.train import SparseHeadExperiment, TrainExperiment
+from visir_papers.experiment import Measurement, data_requirements
+from visir_papers.experiments.train import PriorTraining, SparseHeadExperiment, TrainExperiment
 from visir_papers.published_values import doubts_of, published_numbers, published_words
 from visir_papers.reports.tables import words_table
 from visir_papers.study import TREND_CHECKS, Study, names, read_study

@@ -1,4 +1,4 @@
-"""A cell of a table: which row it fills, what data it needs, what it returns; and the trainings that cells share."""
+"""A cell of a table: which row it fills, what data it needs, what it returns."""
 
 from __future__ import annotations
 
@@ -13,11 +13,7 @@ from pathlib import Path
 from visir.errors import ConfigurationError, VisirError, nearest
 from visir.evaluation.published import PublishedRow
 from visir.files import read_bytes
-from visir.fingerprint import hash_json
-from visir.studies.trial import CHECKPOINT, WITH, WITHOUT, DualEncoderTrial, run_trials
-from visir.training.recipe import Recipe, expand, read_recipe
 from visir.training.settings import Settings
-from visir.training.shipped import find_recipe
 from visir_papers.draws import Draws
 
 
@@ -112,6 +108,8 @@ class DataRequirement:
     @property
     def is_available(self) -> bool:
         """Whether it is on this machine now."""
+        from visir.training.recipe import expand
+
         if self.path:
             return Path(expand(self.path)).exists()
         from importlib.util import find_spec
@@ -123,6 +121,8 @@ class DataRequirement:
         return isinstance(try_to_load_from_cache(self.model, "config.json"), str)
 
     def __str__(self) -> str:
+        from visir.training.recipe import expand
+
         where = expand(self.path) if self.path else f"{self.model} in the cache of the Hugging Face hub"
         return f"{self.description}: {where} is not there. {expand(self.instructions)}"
 
@@ -139,56 +139,3 @@ def data_requirement(name: str) -> DataRequirement:
     if name not in data_requirements():
         raise ConfigurationError(f"{FILE.name}: nothing is called {name!r}.", hint=nearest(name, data_requirements()))
     return data_requirements()[name]
-
-
-# Trainings that cells need: each done once for all studies, in a process of its own, resumed where it was stopped.
-
-
-class PriorTraining(Settings):
-    """A training that comes first: a recipe of `visir train`, and changes to it ("section.key=value")."""
-
-    recipe: str
-    set: tuple[str, ...] = ()
-
-    def resolved(self, seed: int) -> Recipe:
-        """The recipe with its changes and the seed."""
-        return read_recipe(find_recipe(self.recipe), [*self.set, f"seed={seed}"])
-
-
-def train_once(recipe: Recipe, context: ExperimentContext) -> Path:
-    """Train a recipe and evaluate its test split, without shortcuts and, where it has some, also with them."""
-    # The folder is named by the recipe's settings, so studies that agree on a training share it, and one that was
-    # changed has a folder of its own.
-
-    evaluations: dict[str, str | None] = {WITHOUT: None}
-    if recipe.shortcuts is not None:
-        evaluations[WITH] = str(recipe.shortcuts.record())
-    values = recipe.model_dump(mode="json")
-    values["data"].pop("obtain", None)
-    for words in ("title", "group"):
-        values.pop(words)
-    trial = DualEncoderTrial(f"{recipe.name}-{hash_json(values)[:10]}/seed{recipe.seed}", recipe, evaluations)
-    out = context.shared / "trainings"
-    with context.locks.for_folder(trial.folder(out)):
-        wait_for(trial.folder(out))
-        run_trials([trial], out, jobs=1)
-    return trial.folder(out)
-
-
-def wait_for(folder: Path) -> None:
-    """Wait for a training in this trial's folder that another process carries out."""
-    # When a study is killed, its trainings are not: they are processes of their own and go on. The study goes on once
-    # they are done.
-    from visir.training.folder import wait_until_free
-
-    wait_until_free(folder / CHECKPOINT, f"{folder}: is being trained by another process; waiting for it")
-
-
-def system_of(model: str | None, first: PriorTraining | None, context: ExperimentContext, where: str) -> str:
-    """The name of a model, or the checkpoint of the training that comes first."""
-
-    if (model is None) == (first is None):
-        raise ConfigurationError(f"{where}: name either a model or a training that comes first.", hint="model or first")
-    if first is not None:
-        return str(train_once(first.resolved(context.seed), context) / CHECKPOINT)
-    return expand(str(model))

@@ -25,7 +25,8 @@ from visir_papers.draws import (
     unit_means,
     unit_sums,
 )
-from visir_papers.experiment import Experiment, ExperimentContext, Measurement, PriorTraining, system_of
+from visir_papers.experiment import Experiment, ExperimentContext, Measurement
+from visir_papers.experiments.train import PriorTraining, system_of
 
 if TYPE_CHECKING:
     from visir.products.evaluation import CategoryEvaluation

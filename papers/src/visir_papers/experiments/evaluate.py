@@ -21,8 +21,8 @@ from visir.storage import FolderKind, changing
 from visir.training.recipe import expand
 from visir.training.settings import Settings
 from visir_papers.draws import Draws, unit_means
-from visir_papers.experiment import Experiment, ExperimentContext, Measurement, PriorTraining, system_of
-from visir_papers.experiments.train import SparseHeadExperiment
+from visir_papers.experiment import Experiment, ExperimentContext, Measurement
+from visir_papers.experiments.train import PriorTraining, SparseHeadExperiment, system_of
 from visir_papers.figures import Figure, plotted
 from visir_papers.published_values import nearest_reading, query_draws, values_of
 
@@ -189,7 +189,6 @@ class TermsExperiment(SparseHeadExperiment):
 
     def _examples(self, opened: Collection, part: Collection) -> pa.Table:
         """The rows of the captions that are shown."""
-        import numpy as np
 
         if not self.examples:
             images = part.images["id"].to_pylist()
@@ -236,7 +235,6 @@ def small_xvlm(settings: SmallXvlm, folder: Path, *, seed: int = 0) -> str:
     # of the words of the captions.
     from visir.collections import open_collection
     from visir.encoders.models.small import plain_caption
-    from visir.training.recipe import expand
 
     config, checkpoint = folder / "configs" / "Retrieval.json", folder / CHECKPOINT_FILE
     name = f"xvlm:{checkpoint}?config={config}"

@@ -21,10 +21,8 @@ from visir_papers.experiment import (
     ExperimentContext,
     InsufficientDataError,
     Measurement,
-    PriorTraining,
-    system_of,
 )
-from visir_papers.experiments.train import SparseHeadExperiment
+from visir_papers.experiments.train import PriorTraining, SparseHeadExperiment, system_of
 from visir_papers.published_values import nearest_reading, query_draws, values_of
 
 if TYPE_CHECKING:

@@ -12,9 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from visir.errors import ConfigurationError
 from visir.evaluation.compare import paired_rows
 from visir.evaluation.evaluate import evaluate
-from visir.evaluation.faithfulness import overlap_at
+from visir.evaluation.faithfulness import correlations, overlap_at
 from visir.evaluation.measures import DEFAULT_MEASURES
 from visir.evaluation.results import Evaluation, is_result, load_evaluation, save
 from visir.fingerprint import hash_json
@@ -22,24 +23,80 @@ from visir.parquet import read_table
 from visir.records import Collection, Protocol, SparseEmbeddings
 from visir.sparse.recipe import SparseRecipe
 from visir.storage import changing, read_written_json
-from visir.studies.trial import CHECKPOINT, TRIAL, WITH, WITHOUT, TrainingTrial, begin_trial
-from visir.training.data import open_whole
-from visir.training.recipe import Recipe, expand
-from visir_papers.draws import Draws, finite, unit_means, unit_sums
-from visir_papers.experiment import (
-    Experiment,
-    ExperimentContext,
-    Measurement,
-    PriorTraining,
-    system_of,
-    train_once,
-    wait_for,
+from visir.studies.trial import (
+    CHECKPOINT,
+    TRIAL,
+    WITH,
+    WITHOUT,
+    DualEncoderTrial,
+    TrainingTrial,
+    begin_trial,
+    run_trials,
 )
+from visir.training.data import open_whole
+from visir.training.recipe import Recipe, expand, read_recipe
+from visir.training.settings import Settings
+from visir.training.shipped import find_recipe
+from visir_papers.draws import Draws, finite, unit_means, unit_sums
+from visir_papers.experiment import Experiment, ExperimentContext, Measurement
 from visir_papers.published_values import nearest_reading, query_draws, values_of
 
 if TYPE_CHECKING:
     from visir.encoders.base import Encoder
     from visir.sparse.vocabulary import TextTerms
+
+
+# Trainings that cells need: each done once for all studies, in a process of its own, resumed where it was stopped.
+
+
+class PriorTraining(Settings):
+    """A training that comes first: a recipe of `visir train`, and changes to it ("section.key=value")."""
+
+    recipe: str
+    set: tuple[str, ...] = ()
+
+    def resolved(self, seed: int) -> Recipe:
+        """The recipe with its changes and the seed."""
+        return read_recipe(find_recipe(self.recipe), [*self.set, f"seed={seed}"])
+
+
+def train_once(recipe: Recipe, context: ExperimentContext) -> Path:
+    """Train a recipe and evaluate its test split, without shortcuts and, where it has some, also with them."""
+    # The folder is named by the recipe's settings, so studies that agree on a training share it, and one that was
+    # changed has a folder of its own.
+
+    evaluations: dict[str, str | None] = {WITHOUT: None}
+    if recipe.shortcuts is not None:
+        evaluations[WITH] = str(recipe.shortcuts.record())
+    values = recipe.model_dump(mode="json")
+    values["data"].pop("obtain", None)
+    for words in ("title", "group"):
+        values.pop(words)
+    trial = DualEncoderTrial(f"{recipe.name}-{hash_json(values)[:10]}/seed{recipe.seed}", recipe, evaluations)
+    out = context.shared / "trainings"
+    with context.locks.for_folder(trial.folder(out)):
+        wait_for(trial.folder(out))
+        run_trials([trial], out, jobs=1)
+    return trial.folder(out)
+
+
+def wait_for(folder: Path) -> None:
+    """Wait for a training in this trial's folder that another process carries out."""
+    # When a study is killed, its trainings are not: they are processes of their own and go on. The study goes on once
+    # they are done.
+    from visir.training.folder import wait_until_free
+
+    wait_until_free(folder / CHECKPOINT, f"{folder}: is being trained by another process; waiting for it")
+
+
+def system_of(model: str | None, first: PriorTraining | None, context: ExperimentContext, where: str) -> str:
+    """The name of a model, or the checkpoint of the training that comes first."""
+
+    if (model is None) == (first is None):
+        raise ConfigurationError(f"{where}: name either a model or a training that comes first.", hint="model or first")
+    if first is not None:
+        return str(train_once(first.resolved(context.seed), context) / CHECKPOINT)
+    return expand(str(model))
 
 
 # One sparse head, trained and measured, in a folder of its own that can be finished later (thesis chapter 3).
@@ -182,9 +239,6 @@ def choose(training: PriorTraining, choices: Sequence[Choice], context: Experime
 def _validation_rsum(recipe: Recipe, folder: Path, target: Path, context: ExperimentContext) -> float:
     """rsum of the validation split without shortcuts; kept in `target`, so that a killed cell goes on."""
     from visir.encoders import load
-    from visir.evaluation.evaluate import evaluate
-    from visir.evaluation.results import is_result, load_evaluation, save
-    from visir.training.data import open_whole
 
     with context.locks.process:
         if not is_result(target):
@@ -220,7 +274,6 @@ class TrainExperiment(Experiment):
 
     def measure(self, context: ExperimentContext) -> Measurement:
         """See `Experiment.measure`."""
-        from visir.evaluation.results import load_evaluation
 
         training, chosen = PriorTraining(recipe=self.recipe, set=self.set), {}
         if self.choices:
@@ -253,9 +306,6 @@ class TrainExperiment(Experiment):
     def _judged_otherwise(self, folder: Path, recipe: Recipe, context: ExperimentContext) -> Evaluation:
         from visir.collections import attach_judgements
         from visir.encoders import load
-        from visir.evaluation.evaluate import evaluate
-        from visir.studies.trial import CHECKPOINT
-        from visir.training.data import open_whole
 
         with context.locks.process:
             collection = open_whole(recipe.data)
@@ -267,8 +317,6 @@ class TrainExperiment(Experiment):
 
 def _curves(folder: Path) -> dict[str, float]:
     """The course of a training (`visir.training.trained`), and the validation rsum of the last epoch."""
-    from visir.storage import read_written_json
-    from visir.studies.trial import CHECKPOINT
     from visir.training.folder import CURVE_FILE
     from visir.training.trained import STEPS_FILE, read_steps
     from visir_papers.figures import curve_end, multiplier_course
@@ -335,8 +383,6 @@ class SparseHeadExperiment(Experiment):
     def trained(self, context: ExperimentContext) -> tuple[SparseTrial, Path]:
         """Train the head where it is not trained yet."""
         from visir.sparse.recipe import read_sparse_recipe
-        from visir.studies.trial import run_trials
-        from visir.training.shipped import find_recipe
 
         recipe = read_sparse_recipe(find_recipe(self.recipe, "sparsify"), [*self.set, f"seed={context.seed}"])
         if self.training is not None:
@@ -374,8 +420,6 @@ class SparsifyExperiment(SparseHeadExperiment):
 
     def measure(self, context: ExperimentContext) -> Measurement:
         """See `Experiment.measure`."""
-        from visir.evaluation.faithfulness import correlations, overlap_at
-        from visir.evaluation.results import load_evaluation
 
         trial, out = self.trained(context)
         dense = load_evaluation(out / "dense" / EVALUATION)
