@@ -138,7 +138,7 @@ PARTS: dict[str, Part] = {
         ("visir.evaluation.measures.*", "visir.evaluation.measures.registry.Measure"),
     ),
     "published": Part(
-        "visir.evaluation.published", "Tables of papers that come with visir.", ("visir.evaluation.published.*",)
+        "visir.evaluation.published", "Printed tables of papers, and how far a result agrees.", ("visir.evaluation.published.*",)
     ),
     "sparse": Part("visir.sparse", "Vectors over words.", ("visir.sparse.*",)),
     "robustness": Part(
@@ -172,7 +172,7 @@ PARTS: dict[str, Part] = {
     "papers": Part(
         "visir_papers",
         "Tables and figures of papers, as studies.",
-        ("visir_papers.study.read_study", "visir_papers.study.Study"),
+        ("visir_papers.*",),
     ),
     "reports": Part("visir.reports", "Tables and pages.", ("visir.reports.*",)),
     "display": Part("visir.display", "How records show themselves.", ("visir.display.Displayed",)),
