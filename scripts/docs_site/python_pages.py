@@ -138,7 +138,9 @@ PARTS: dict[str, Part] = {
         ("visir.evaluation.measures.*", "visir.evaluation.measures.registry.Measure"),
     ),
     "published": Part(
-        "visir.evaluation.published", "Printed tables of papers, and how far a result agrees.", ("visir.evaluation.published.*",)
+        "visir.evaluation.published",
+        "Printed tables of papers, and how far a result agrees.",
+        ("visir.evaluation.published.*",),
     ),
     "sparse": Part("visir.sparse", "Vectors over words.", ("visir.sparse.*",)),
     "robustness": Part(

@@ -256,14 +256,12 @@ class CategoriesExperiment(Experiment):
         return self
 
     def describe(self) -> str:
-        """See `Experiment.describe`."""
         system = self.baseline or f"visir products train {self.recipe}"
         system += f" by the checkpoint of {self.training.recipe}" if self.training else ""
         changes = f"{system}" + "".join(f" --set {change}" for change in self.set)
         return f"{changes} on {self.source}, {', '.join(self.settings)}"
 
     def measure(self, context: ExperimentContext) -> Measurement:
-        """See `Experiment.measure`."""
         from visir.products.evaluation import evaluate
         from visir.products.task import folds
 

@@ -100,7 +100,7 @@ class SessionLogExperiment(Experiment):
     # generate` wrote (events/, mapping.toml) is read by its own mapping, anything else by the preset of its name.
     mapping: str = ""
 
-    def provenance(self, counts: dict[str, Any]) -> dict[str, str]:
+    def provenance(self) -> dict[str, str]:
         """What ran, for the card of the cell."""
         name = self.log
         if self.generated:
@@ -234,11 +234,9 @@ class DescribeExperiment(SessionLogExperiment):
     column: str  # "Purchase sessions"; of Figure 6.5 the device that is gone to; of Figure 6.2 "PC, purchase"
 
     def describe(self) -> str:
-        """See `Experiment.describe`."""
         return f"visir sessions describe, {self.statistic}, of {self.log}"
 
     def measure(self, context: ExperimentContext) -> Measurement:
-        """See `Experiment.measure`."""
         folder = sessions_of(self, context)
         (statistics, left_out), counts = description_of(folder, context), counts_of(folder)
         if self.statistic not in statistics:
@@ -272,7 +270,7 @@ class DescribeExperiment(SessionLogExperiment):
         count = max(len(groups), 1)
         return Measurement(
             values,
-            self.provenance(counts),
+            self.provenance(),
             self.protocol(counts),
             notes=tuple(notes),
             words=words,

@@ -12,12 +12,26 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from visir.collections import open_collection
+from visir.collections.images import ImageReader
+from visir.encoders import load
 from visir.encoders.base import Encoder
+from visir.encoders.models.fusion import BERT, XVLM, FusionImageTower, FusionModel, FusionTextTower, Sizes
+from visir.encoders.models.small import find_vocabulary, plain_caption
 from visir.errors import VisirError, nearest
+from visir.evaluation.evaluate import evaluate
+from visir.evaluation.granularity import granularity as study
+from visir.evaluation.published import load as load_table
+from visir.evaluation.results import save
+from visir.evaluation.sparse_measures import exact_at
 from visir.fingerprint import hash_json
 from visir.records import Collection
 from visir.robustness.granularity import Profile
+from visir.sparse.encoder import SparseEncoder
+from visir.sparse.top_terms import encode_part, top_terms_of_captions, top_terms_of_images
 from visir.storage import FolderKind, changing
+from visir.studies.trial import CHECKPOINT
+from visir.training.data import open_whole
 from visir.training.recipe import expand
 from visir.training.settings import Settings
 from visir_papers.draws import Draws, unit_means
@@ -43,13 +57,9 @@ class CountExperiment(Experiment):
     profile: Profile = "paper"  # how features are counted; "paper" as in the table
 
     def describe(self) -> str:
-        """See `Experiment.describe`."""
         return f"granularity of {self.source}, {self.captions} captions"
 
     def measure(self, context: ExperimentContext) -> Measurement:
-        """See `Experiment.measure`."""
-        from visir.collections import open_collection
-        from visir.evaluation.granularity import granularity as study
 
         with context.locks.process:
             collection = open_collection(expand(self.source))
@@ -73,11 +83,9 @@ class PlottedExperiment(Experiment):
     figure: Figure  # which figure
 
     def describe(self) -> str:
-        """See `Experiment.describe`."""
         return f"the authors' numbers behind {self.figure}"
 
     def measure(self, context: ExperimentContext) -> Measurement:
-        """See `Experiment.measure`."""
         values = plotted(self.figure)
         if (self.system, self.collection) not in values:
             systems = [system for system, collection in values if collection == self.collection]
@@ -105,17 +113,14 @@ class LossesExperiment(Experiment):
     table: str
 
     def describe(self) -> str:
-        """See `Experiment.describe`."""
         return f"losses in percent, from the printed rsums of {self.table}"
 
     def measure(self, context: ExperimentContext) -> Measurement:
-        """See `Experiment.measure`."""
-        from visir.evaluation.published import load
 
-        rows = [row.values["t2i"] for row in load(self.table).rows if row.collection == self.collection]
+        rows = [row.values["t2i"] for row in load_table(self.table).rows if row.collection == self.collection]
         if not rows:
             raise VisirError(
-                f"{self.table} has nothing on {self.collection}.", hint=", ".join(load(self.table).collections)
+                f"{self.table} has nothing on {self.collection}.", hint=", ".join(load_table(self.table).collections)
             )
         labels = set(rows[0]) - {_PLAIN} if context.row is None else set(rows[0]) & set(context.row.values["t2i"])
         values = {
@@ -147,13 +152,6 @@ class TermsExperiment(SparseHeadExperiment):
     count: int = 3  # how many images, where no examples are named
 
     def measure(self, context: ExperimentContext) -> Measurement:
-        """See `Experiment.measure`."""
-        from visir.encoders import load
-        from visir.evaluation.sparse_measures import exact_at
-        from visir.sparse.encoder import SparseEncoder
-        from visir.sparse.top_terms import encode_part, top_terms_of_captions, top_terms_of_images
-        from visir.studies.trial import CHECKPOINT
-        from visir.training.data import open_whole
 
         trial, out = self.trained(context)
         with context.locks.process:
@@ -205,7 +203,7 @@ class TermsExperiment(SparseHeadExperiment):
 # A small X-VLM for generated scenes: the two-stage model of smoke runs, trained in a minute or two.
 
 CHECKPOINT_FILE = "checkpoint.pth"
-XVLM = FolderKind("small-xvlm", "a small X-VLM")
+KIND = FolderKind("small-xvlm", "a small X-VLM")
 _VISION = {"vision_width": 64, "window_size": 4, "embed_dim": 32, "depths": [1, 2], "num_heads": [2, 4]}
 _TEXT: dict[str, Any] = {
     "hidden_size": 64,
@@ -233,8 +231,6 @@ def small_xvlm(settings: SmallXvlm, folder: Path, *, seed: int = 0) -> str:
     """Train a small X-VLM, unless the folder holds one already."""
     # The folder has the same files as the authors' releases: the checkpoint, its configuration, and a vocabulary, here
     # of the words of the captions.
-    from visir.collections import open_collection
-    from visir.encoders.models.small import plain_caption
 
     config, checkpoint = folder / "configs" / "Retrieval.json", folder / CHECKPOINT_FILE
     name = f"xvlm:{checkpoint}?config={config}"
@@ -247,7 +243,7 @@ def small_xvlm(settings: SmallXvlm, folder: Path, *, seed: int = 0) -> str:
     vision_config = {"use_swin": True, "image_res": _SIDE, "embed_dim": _DIMENSION, "vision_config": _VISION}
     import torch
 
-    with changing(folder, XVLM, busy=f"{folder}: another process is training it; waiting for it") as change:
+    with changing(folder, KIND, busy=f"{folder}: another process is training it; waiting for it") as change:
         if checkpoint.is_file():
             return name
         change.write_json(config.relative_to(folder).as_posix(), {**vision_config, "text_config": text})
@@ -262,10 +258,6 @@ def _trained(train: Collection, text: dict[str, Any], checkpoint: Path, steps: i
     """The weights under the authors' names."""
     import torch
     from torch import nn
-
-    from visir.collections.images import ImageReader
-    from visir.encoders.models.fusion import BERT, XVLM, FusionImageTower, FusionModel, FusionTextTower, Sizes
-    from visir.encoders.models.small import find_vocabulary
 
     files, reader = find_vocabulary("small X-VLM", None, checkpoint), ImageReader(train)
     drawn = np.random.default_rng(seed)
@@ -347,7 +339,6 @@ class EvaluateExperiment(Experiment):
     k_test: int | None = None  # how many candidates are re-ranked
 
     def describe(self) -> str:
-        """See `Experiment.describe`."""
         system = self.model or (
             f"the checkpoint of {self.training.recipe}"
             if self.training
@@ -360,11 +351,6 @@ class EvaluateExperiment(Experiment):
         )
 
     def measure(self, context: ExperimentContext) -> Measurement:
-        """See `Experiment.measure`."""
-        from visir.collections import open_collection
-        from visir.encoders import load
-        from visir.evaluation.evaluate import evaluate
-        from visir.evaluation.results import save
 
         if self.small_xvlm is None:
             name = system_of(self.model, self.training, context, self.describe())
@@ -404,7 +390,6 @@ class EvaluateExperiment(Experiment):
 
     def _second(self, encoder: Encoder) -> Encoder | None:
         """Whose matching head re-ranks."""
-        from visir.encoders import load
 
         if self.rerank is not None and self.rerank != self.model:
             return load(expand(self.rerank))

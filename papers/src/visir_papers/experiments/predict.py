@@ -57,11 +57,9 @@ class FeaturesExperiment(SessionLogExperiment):
     sessions: int = 500  # how many sessions
 
     def describe(self) -> str:
-        """See `Experiment.describe`."""
         return f"which features are {self.column}" + (f", seen on {self.log}" if self.log else "")
 
     def measure(self, context: ExperimentContext) -> Measurement:
-        """See `Experiment.measure`."""
         declared = {
             feature.name: feature.dynamic if self.column == "dynamic" else feature.baseline for feature in FEATURES
         }
@@ -70,7 +68,7 @@ class FeaturesExperiment(SessionLogExperiment):
             folder = sessions_of(self, context)
             counts = counts_of(folder)
             declared = self._changing(folder / "log", context)
-            provenance = self.provenance(counts)
+            provenance = self.provenance()
             protocol = {**self.protocol(counts), "features": "dynamic where values change"}
         values = {f"{feature.scope}: {feature.name}": float(declared[feature.name]) for feature in FEATURES}
         return Measurement(values, provenance, protocol)
@@ -128,13 +126,11 @@ class PredictExperiment(SessionLogExperiment):
     folds: Annotated[int, Field(ge=2)] = 10  # of the cross-validation, grouped by person
 
     def describe(self) -> str:
-        """See `Experiment.describe`."""
         readings = {name: getattr(self, name) for name in ("counted_pages", "setting_from", "dwell_times")}
         options = "".join(f' --{name.replace("_", "-")} "{value}"' for name, value in readings.items())
         return f"visir sessions predict{options}, {self.setting}, {self.folds} folds, on {self.log}"
 
     def measure(self, context: ExperimentContext) -> Measurement:
-        """See `Experiment.measure`."""
         from visir.sessions.prediction.models import all_bought
         from visir.sessions.prediction.study import load_study
 
@@ -172,7 +168,7 @@ class PredictExperiment(SessionLogExperiment):
             "folds": f"{self.folds}, grouped by person",
             **{f"version of {name}": version for name, version in card["versions"].items()},
         }
-        return Measurement(values, self.provenance(counts), {**self.protocol(counts), **facts}, draws=draws)
+        return Measurement(values, self.provenance(), {**self.protocol(counts), **facts}, draws=draws)
 
     def _read(self, cell: PredictionCell, measure: str) -> Mapping[str, float | None]:
         """Label → value of one fold and step."""

@@ -10,10 +10,21 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from visir.collections import open_collection
+from visir.encoders import encode_dense, load
 from visir.errors import VisirError
+from visir.evaluation.brittleness_runs import evaluate_log, read
+from visir.evaluation.sparse_measures import flops
 from visir.evaluation.stress.effect import GROUPS as SETS
-from visir.evaluation.stress.stress import Stress
-from visir.records import PLAIN
+from visir.evaluation.stress.stress import Stress, stress, stress_logs
+from visir.records import PLAIN, Embeddings
+from visir.retrieval.dense import FlatIndex, HnswIndex
+from visir.retrieval.shard_runs import best_of, kth_scores, share_found
+from visir.retrieval.sparse.inverted import InvertedIndex
+from visir.sparse.encoder import SparseEncoder
+from visir.sparse.top_terms import encode_part
+from visir.studies.trial import CHECKPOINT
+from visir.training.data import open_whole
 from visir.training.recipe import expand
 from visir_papers.draws import Draws, finite, unit_means, unit_sums
 from visir_papers.experiment import (
@@ -85,11 +96,9 @@ class LogsExperiment(Experiment):
     quantity: Literal["plain", "perturbed", "jaccard"]
 
     def describe(self) -> str:
-        """See `Experiment.describe`."""
         return f"the authors' logs in {self.folder}"
 
     def measure(self, context: ExperimentContext) -> Measurement:
-        """See `Experiment.measure`."""
         folder = Path(expand(self.folder)).resolve()
         provenance = {"system": f"{self.system}, by its authors", "collection": f"{self.collection}, by its authors"}
         if self.quantity == "plain":
@@ -101,7 +110,6 @@ class LogsExperiment(Experiment):
         )
 
     def _plain(self, folder: Path, provenance: dict[str, str], context: ExperimentContext) -> Measurement:
-        from visir.evaluation.brittleness_runs import evaluate_log, read
 
         values: dict[str, float] = {}
         draws: dict[str, Draws] = {}
@@ -125,7 +133,6 @@ class LogsExperiment(Experiment):
         return Measurement(values, provenance, protocol, " ".join(explained), tuple(dict.fromkeys(notes)), draws=draws)
 
     def _perturbed(self, folder: Path, provenance: dict[str, str], context: ExperimentContext) -> Measurement:
-        from visir.evaluation.brittleness_runs import evaluate_log, read
 
         paths = sorted((folder / "t2i").glob("*.parquet"))
         if not paths:
@@ -154,7 +161,6 @@ class LogsExperiment(Experiment):
         )
 
     def _jaccard(self, folder: Path, provenance: dict[str, str]) -> Measurement:
-        from visir.evaluation.stress.stress import stress_logs
 
         perturbed = sorted(path.stem for path in (folder / "t2i").glob("*.parquet") if path.stem != PLAIN)
         if not (folder / "t2i" / f"{PLAIN}.parquet").is_file():
@@ -199,17 +205,12 @@ class StressExperiment(Experiment):
     profile: Literal["sound", "paper"] = "paper"  # "paper" perturbs as the released code did
 
     def describe(self) -> str:
-        """See `Experiment.describe`."""
         systems = ", ".join(self.models) or (
             f"the checkpoint of {self.training.recipe}" if self.training else "nothing"
         )
         return f"{systems} on {self.source}, thirteen perturbations"
 
     def measure(self, context: ExperimentContext) -> Measurement:
-        """See `Experiment.measure`."""
-        from visir.collections import open_collection
-        from visir.encoders import load
-        from visir.evaluation.stress.stress import stress
 
         names = [expand(model) for model in self.models] or [system_of(None, self.training, context, self.describe())]
         with context.locks.process:
@@ -290,17 +291,9 @@ class LatencyExperiment(SparseHeadExperiment):
     queries: int = 1000  # the largest number of captions
 
     def describe(self) -> str:
-        """See `Experiment.describe`."""
         return f"{super().describe()}, {self.index}, timed on one thread"
 
     def measure(self, context: ExperimentContext) -> Measurement:
-        """See `Experiment.measure`."""
-        from visir.encoders import encode_dense, load
-        from visir.evaluation.sparse_measures import flops
-        from visir.sparse.encoder import SparseEncoder
-        from visir.sparse.top_terms import encode_part
-        from visir.studies.trial import CHECKPOINT
-        from visir.training.data import open_whole
 
         trial, out = self.trained(context)
         with context.locks.process:  # nothing else may use the processor in this process
@@ -342,8 +335,6 @@ class LatencyExperiment(SparseHeadExperiment):
     def _sparse(
         self, images: SparseEmbeddings, forms: dict[str, SparseEmbeddings], notes: list[str]
     ) -> Callable[[int], tuple[float, Run]]:
-        from visir.retrieval.shard_runs import best_of
-        from visir.retrieval.sparse.inverted import InvertedIndex
 
         if self.index == "graph":
             used = np.unique(images.terms)
@@ -373,8 +364,6 @@ def _graph(
     documents: Embeddings, queries: Embeddings, similarity: str, notes: list[str]
 ) -> Callable[[int], tuple[float, Run]]:
     """A search in a graph that looks at as many candidates as .99 of the exact best take."""
-    from visir.retrieval.dense import FlatIndex, HnswIndex
-    from visir.retrieval.shard_runs import best_of, kth_scores, share_found
 
     graph = HnswIndex.build(documents, similarity=similarity)
     exact = FlatIndex.build(documents, similarity=similarity)
@@ -394,7 +383,6 @@ def _graph(
 
 def _in_full(vectors: SparseEmbeddings, used: Any) -> Embeddings:
     """Sparse vectors as dense ones of the terms `used`."""
-    from visir.records import Embeddings
 
     full = vectors.to_scipy()[:, used].toarray().astype(np.float32)
     return Embeddings(vectors.modality, vectors.ids, full, vectors.encoder)

@@ -12,16 +12,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from visir.collections import attach_judgements
+from visir.encoders import load
 from visir.errors import ConfigurationError
 from visir.evaluation.compare import paired_rows
 from visir.evaluation.evaluate import evaluate
 from visir.evaluation.faithfulness import correlations, overlap_at
 from visir.evaluation.measures import DEFAULT_MEASURES
 from visir.evaluation.results import Evaluation, is_result, load_evaluation, save
+from visir.evaluation.sparse_measures import active_terms, exact_at, flops, longest_lists, minilm_vectors, semantic_at
 from visir.fingerprint import hash_json
 from visir.parquet import read_table
 from visir.records import Collection, Protocol, SparseEmbeddings
-from visir.sparse.recipe import SparseRecipe
+from visir.sparse.encoder import SparseEncoder, encode_sparse
+from visir.sparse.recipe import SparseRecipe, read_sparse_recipe
+from visir.sparse.run import sparsify
 from visir.storage import changing, read_written_json
 from visir.studies.trial import (
     CHECKPOINT,
@@ -34,11 +39,14 @@ from visir.studies.trial import (
     run_trials,
 )
 from visir.training.data import open_whole
+from visir.training.folder import CURVE_FILE, wait_until_free
 from visir.training.recipe import Recipe, expand, read_recipe
 from visir.training.settings import Settings
 from visir.training.shipped import find_recipe
+from visir.training.trained import STEPS_FILE, read_steps
 from visir_papers.draws import Draws, finite, unit_means, unit_sums
 from visir_papers.experiment import Experiment, ExperimentContext, Measurement
+from visir_papers.figures import curve_end, multiplier_course
 from visir_papers.published_values import nearest_reading, query_draws, values_of
 
 if TYPE_CHECKING:
@@ -84,7 +92,6 @@ def wait_for(folder: Path) -> None:
     """Wait for a training in this trial's folder that another process carries out."""
     # When a study is killed, its trainings are not: they are processes of their own and go on. The study goes on once
     # they are done.
-    from visir.training.folder import wait_until_free
 
     wait_until_free(folder / CHECKPOINT, f"{folder}: is being trained by another process; waiting for it")
 
@@ -140,12 +147,10 @@ class SparseTrial(TrainingTrial):
         return is_result(folder / EVALUATION) and (folder / COSTS_FILE).is_file()
 
     def _train(self, checkpoint: Path) -> None:
-        from visir.sparse.run import sparsify
 
         sparsify(recipe=self.recipe, out=checkpoint, resume=True)
 
     def _measure(self, folder: Path, collection: Collection, encoder: Encoder) -> None:
-        from visir.sparse.encoder import SparseEncoder, encode_sparse
 
         assert isinstance(encoder, SparseEncoder), "a checkpoint of sparsify"
         part = collection.split(self.split)
@@ -160,7 +165,6 @@ class SparseTrial(TrainingTrial):
 
 def dense_evaluation(recipe: SparseRecipe, out: Path, split: str) -> Evaluation:
     """The dense encoder of a recipe on the same split, stored in `out/dense`."""
-    from visir.encoders import load
 
     folder = out / "dense"
     description = {
@@ -180,14 +184,6 @@ def dense_evaluation(recipe: SparseRecipe, out: Path, split: str) -> Evaluation:
 
 
 def _write_costs(folder: Path, images: SparseEmbeddings, texts: SparseEmbeddings, words: TextTerms) -> None:
-    from visir.evaluation.sparse_measures import (
-        active_terms,
-        exact_at,
-        flops,
-        longest_lists,
-        minilm_vectors,
-        semantic_at,
-    )
 
     table = minilm_vectors()
     captions = pa.table(
@@ -238,7 +234,6 @@ def choose(training: PriorTraining, choices: Sequence[Choice], context: Experime
 
 def _validation_rsum(recipe: Recipe, folder: Path, target: Path, context: ExperimentContext) -> float:
     """rsum of the validation split without shortcuts; kept in `target`, so that a killed cell goes on."""
-    from visir.encoders import load
 
     with context.locks.process:
         if not is_result(target):
@@ -268,13 +263,10 @@ class TrainExperiment(Experiment):
     curves: bool = False  # whether to measure where the losses ended, and what λ did
 
     def describe(self) -> str:
-        """See `Experiment.describe`."""
         chosen = f", the best of {len(self.choices)} by validation" if self.choices else ""
         return f"visir train {self.recipe}" + "".join(f" --set {change}" for change in self.set) + chosen
 
     def measure(self, context: ExperimentContext) -> Measurement:
-        """See `Experiment.measure`."""
-
         training, chosen = PriorTraining(recipe=self.recipe, set=self.set), {}
         if self.choices:
             recipe, folder, chosen["chosen"] = choose(training, self.choices, context)
@@ -304,8 +296,6 @@ class TrainExperiment(Experiment):
         )
 
     def _judged_otherwise(self, folder: Path, recipe: Recipe, context: ExperimentContext) -> Evaluation:
-        from visir.collections import attach_judgements
-        from visir.encoders import load
 
         with context.locks.process:
             collection = open_whole(recipe.data)
@@ -317,9 +307,6 @@ class TrainExperiment(Experiment):
 
 def _curves(folder: Path) -> dict[str, float]:
     """The course of a training (`visir.training.trained`), and the validation rsum of the last epoch."""
-    from visir.training.folder import CURVE_FILE
-    from visir.training.trained import STEPS_FILE, read_steps
-    from visir_papers.figures import curve_end, multiplier_course
 
     steps = list(read_steps(folder / CHECKPOINT / STEPS_FILE))
     curve = read_written_json(folder / CHECKPOINT / CURVE_FILE)
@@ -377,12 +364,10 @@ class SparseHeadExperiment(Experiment):
     training: PriorTraining | None = None
 
     def describe(self) -> str:
-        """See `Experiment.describe`."""
         return f"visir sparsify {self.recipe}" + "".join(f" --set {change}" for change in self.set)
 
     def trained(self, context: ExperimentContext) -> tuple[SparseTrial, Path]:
         """Train the head where it is not trained yet."""
-        from visir.sparse.recipe import read_sparse_recipe
 
         recipe = read_sparse_recipe(find_recipe(self.recipe, "sparsify"), [*self.set, f"seed={context.seed}"])
         if self.training is not None:
@@ -419,8 +404,6 @@ class SparsifyExperiment(SparseHeadExperiment):
     experiment: Literal["sparsify"] = "sparsify"
 
     def measure(self, context: ExperimentContext) -> Measurement:
-        """See `Experiment.measure`."""
-
         trial, out = self.trained(context)
         dense = load_evaluation(out / "dense" / EVALUATION)
         sparse, costs, captions = trial.evaluation(out), trial.costs(out), trial.captions(out)
