@@ -114,14 +114,9 @@ SHARED = "shared"
 """The folder of what several studies use: trainings, sessions of a log."""
 
 
-def folder_of(out: Path, name: str, scale: str) -> StudyFolder:
-    """The folder of a study at a scale."""
-    return StudyFolder(out / name / scale)
-
-
 def saved_cells(study: Study, name: str, scale: str, out: Path) -> list[TableCell]:
     """All cells of a scale in the order of the study's file; cells that are not on disk are "not run"."""
-    folder = folder_of(out, name, scale)
+    folder = StudyFolder(out / name / scale)
     cells = []
     for experiment, new_cell in _cells(study, scale):
         cell = folder.load(new_cell)
@@ -153,7 +148,7 @@ def run_study(study: Study, name: str, scale: str, out: Path, *, jobs: int | Non
             hint=f"VISIR_DATA says where data lies; without it: visir papers run {name} --scale smoke",
         )
     put(out, STUDIES, {})
-    folder, locks = folder_of(out, name, scale), FolderLocks()
+    folder, locks = StudyFolder(out / name / scale), FolderLocks()
     table, judged = study.table(), study.scale(scale).data == "same"
     decimals = table.decimals if isinstance(table, Published) else 2
     waiting = [pair for pair in pairs if not missing(pair[0]) and folder.load(pair[1]).state != "done"]
