@@ -174,7 +174,7 @@ PARTS: dict[str, Part] = {
     "papers": Part(
         "visir_papers",
         "Tables and figures of papers, as studies.",
-        ("visir_papers.*",),
+        ("visir_papers.*", "visir_papers.study.Study"),
     ),
     "reports": Part("visir.reports", "Tables and pages.", ("visir.reports.*",)),
     "display": Part("visir.display", "How records show themselves.", ("visir.display.Displayed",)),

@@ -18,14 +18,10 @@ from typing import TYPE_CHECKING
 from visir.lazy import lazy
 
 if TYPE_CHECKING:
-    from visir_papers.status import StudyList as StudyList
-    from visir_papers.status import StudyStatus as StudyStatus
     from visir_papers.status import compare as compare
     from visir_papers.status import run as run
     from visir_papers.status import show as show
     from visir_papers.status import studies as studies
-    from visir_papers.study import Study as Study
     from visir_papers.study import read_study as read_study
-    from visir_papers.verdicts import StudyComparison as StudyComparison
 
 __getattr__, __dir__, __all__ = lazy(__name__)
