@@ -31,8 +31,9 @@ from unittest.mock import patch
 import typer
 
 import visir
+import visir_papers
 
-CLI = re.compile(r"visir\.(\w+\.)?cli(\.|$)")
+CLI = re.compile(r"visir(_papers)?\.(\w+\.)?cli(\.|$)")
 REAL = ("visir.options", "visir.display", "visir.terminal", "visir.library.query", "visir.errors")
 """What turns texts into values, and kinds of errors: as they are, but that no check of `visir.errors` stops a verb."""
 CHECKS = ("require", "raise_faults", "nearest", "is_installed")
@@ -164,9 +165,10 @@ def verbs(app: typer.Typer, path: str = "visir") -> Iterator[tuple[str, Callable
 @cache
 def _import_command_line() -> None:
     """Every module of it, as it is: what is first imported while calls are recorded would keep the recorders."""
-    for module in pkgutil.walk_packages(visir.__path__, "visir."):
-        if CLI.match(module.name):
-            importlib.import_module(module.name)
+    for package in (visir, visir_papers):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if CLI.match(module.name):
+                importlib.import_module(module.name)
 
 
 @contextmanager

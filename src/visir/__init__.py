@@ -35,7 +35,8 @@ Train
     visir.sparsify(…)                                    dense vectors become weighted words; visir.recipes() lists all
 
 Applications
-    visir.products, visir.sessions, visir.papers         catalogues; logs of shops; the tables of the papers
+    visir.products, visir.sessions                       catalogues; logs of shops
+    import visir_papers                                  the tables of the papers: pip install visir-papers
 
 A name (a string or a path) is accepted wherever an object is. What you get shows itself: in a notebook with pictures,
 tables and plots; `.to_pandas()`, `.to_arrow()`, `.to_latex()`, `.to_markdown()`, `.plot()` where they make sense.
@@ -51,7 +52,6 @@ from visir import wiring as _wiring  # noqa: F401  (before all else)
 from visir.lazy import lazy
 
 if TYPE_CHECKING:
-    from visir import papers as papers
     from visir import products as products
     from visir import sessions as sessions
     from visir import shortcuts as shortcuts
@@ -91,4 +91,4 @@ if TYPE_CHECKING:
     from visir.training import train as train
     from visir.version import __version__ as __version__
 
-__getattr__, __dir__, __all__ = lazy(__name__)
+__getattr__, __dir__, __all__ = lazy(__name__, apart={"papers": "visir-papers"})

@@ -11,7 +11,6 @@ from visir.plugins import BUILT_IN, PARTS
 BUILT_IN.update(
     products="visir.products.application:APPLICATION",
     sessions="visir.sessions.application:APPLICATION",
-    papers="visir.papers.application:APPLICATION",
     library="visir.library.application:APPLICATION",
 )
 

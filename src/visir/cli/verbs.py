@@ -43,6 +43,9 @@ GROUPS = {
 }
 """The groups of `visir --help` in their order, with their headings."""
 
+APART = {"papers": "visir-papers"}
+"""Verbs of distributions of their own → how pip calls them."""
+
 FIRST_PAGE = """visir {version}: image-text search and its measurement.
 
 Three commands to begin with:
@@ -90,6 +93,12 @@ class VerbGroup(TyperGroup):
 
         if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
             name, called = args[0], ctx.command_path.replace("python -m ", "")
+            if name in APART and ctx.parent is None:
+                raise ConfigurationError(
+                    f"visir {name} is a package of its own.",
+                    hint=f"pip install {APART[name]}",
+                    code="package-of-its-own",
+                )
             if Path(name).exists() or "/" in name:
                 raise ConfigurationError(f"{name!r} is a place, not a command.", hint=_for_place(name))
             close = get_close_matches(name, self.list_commands(ctx), n=1, cutoff=0.5)

@@ -19,12 +19,13 @@ from visir.display import cut
 from visir.errors import ConfigurationError, VisirError, nearest, raise_faults
 from visir.evaluation.measures import MEASURES, Named, read_measure
 from visir.evaluation.published.record import (
-    FOLDER,
+    PAPERS,
     TASKS,
     CellDoubt,
     PlainTable,
     Published,
     PublishedRow,
+    files_of_tables,
     load,
     plain_tables,
     read_plain,
@@ -286,11 +287,13 @@ def open_table(name: str) -> Published | PlainTable:
     if name == _GRANULARITY:
         return _granularity()
     if name in plain_tables():
-        return read_plain(FOLDER / f"{name}.json")
+        return read_plain(files_of_tables("plain")[name])
     if name in shipped():
         return load(name)
     raise VisirError(
-        f"{name}: no published table of that name.", hint=nearest(name, every_table()), code="no-published-table-name"
+        f"{name}: no published table of that name.",
+        hint=nearest(name, every_table()) if shipped() else PAPERS,
+        code="no-published-table-name",
     )
 
 

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import math
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal, TypeVar
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any, TypeVar
 
 from visir.display import Displayed
 from visir.errors import ConfigurationError, VisirError, docs_page, nearest, raise_faults
-from visir.files import data_directory, read_bytes, read_json
+from visir.files import read_bytes, read_json
+from visir.plugins import PUBLISHED, plugin_folders
 
 TASKS = ("i2t", "t2i", "both", "category")
 _ROW_KEYS = ("system", "collection", *TASKS, "spread")
-_HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True)
@@ -193,9 +189,19 @@ class Published(Displayed):
         )
 
 
+PAPERS = "the tables of the papers: pip install visir-papers"
+"""What is said where no package with tables is installed."""
+
+
+def files_of_tables(folder: str = "") -> dict[str, Path]:
+    """Name → file of the tables that installed packages have: of retrieval results, or of any other kind ("plain")."""
+    files = (path for parent in plugin_folders(PUBLISHED) for path in (parent / folder).glob("*.json"))
+    return dict(sorted((path.stem, path) for path in files))
+
+
 def shipped() -> tuple[str, ...]:
-    """The names of the tables of retrieval results that come with visir; `catalogue.every_table` has all tables."""
-    return tuple(sorted(path.stem for path in _HERE.glob("*.json")))
+    """The names of the installed tables of retrieval results (`visir-papers` has some); `every_table` has all."""
+    return tuple(files_of_tables())
 
 
 def load(name_or_path: str | Path) -> Published:
@@ -219,10 +225,10 @@ def load(name_or_path: str | Path) -> Published:
         >>> load("brittleness-table-3").systems
         ('ALIGN', 'AltCLIP', 'CLIP', 'GroupViT')
     """
-    path = Path(name_or_path)
-    if not path.suffix and str(name_or_path) in shipped():
-        path = _HERE / f"{name_or_path}.json"
-    elif not path.suffix and (_HERE / "plain" / f"{name_or_path}.json").is_file():
+    path, name = Path(name_or_path), str(name_or_path)
+    if not path.suffix and name in shipped():
+        path = files_of_tables()[name]
+    elif not path.suffix and name in plain_tables():
         raise VisirError(
             f"{name_or_path}: this table is not of systems and tasks of search, so no result compares with it.",
             hint="read it with visir.evaluation.published.open_table; it is printed on "
@@ -232,7 +238,7 @@ def load(name_or_path: str | Path) -> Published:
     elif not path.is_file():
         raise VisirError(
             f"{name_or_path}: no such file, and no published table of that name.",
-            hint=nearest(str(name_or_path), shipped()),
+            hint=nearest(name, shipped()) if shipped() else PAPERS,
         )
     known = ("title", "source", "decimals", "protocol", "notes", "doubtful", "rows")
     content, faults = _content(path, known, ("title", "source", "rows"), "background/significance")
@@ -361,9 +367,6 @@ def _plain(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
-FOLDER = Path(__file__).parent / "plain"
-
-
 @dataclass(frozen=True)
 class PlainTable:
     """Rows, columns and cells as printed, with the source.
@@ -440,8 +443,8 @@ class PlainTable:
 
 
 def plain_tables() -> tuple[str, ...]:
-    """The names of the plain tables that come with visir as files."""
-    return tuple(sorted(path.stem for path in FOLDER.glob("*.json")))
+    """The names of the installed plain tables."""
+    return tuple(files_of_tables("plain"))
 
 
 def read_plain(path: Path) -> PlainTable:
@@ -471,152 +474,3 @@ def read_plain(path: Path) -> PlainTable:
         tuple(content.get("notes", ())),
         doubtful,
     )
-
-
-# Readers of plotted figures whose values are stored outside visir.
-
-_COLLECTIONS = {"f30k": "Flickr30k", "coco": "MS-COCO"}
-_SETUPS = {
-    "images": ("images_only", "img_only"),
-    "captions": ("captions_only", "cap_only"),
-    "unique": ("unique",),
-    "zero-shot": ("zero-shot",),
-}
-_BOUNDS = {
-    "swa_coco_ltd_constraint_b005_tl": "η=0.05",
-    "swa_coco_ltd_constraint_b010_tl": "η=0.1",
-    "swa_coco_ltd_constraint_b015_tl": "η=0.15",
-    "swa_coco_ltd_constraint_tl": "η=0.2",
-    "swa_coco_ltd_constraint_b025_tl": "η=0.25",
-    "swa_coco_ltd_tl": "dual",
-    "swa_coco_baseline": "baseline",
-}
-_QUANTITIES = {
-    "rsum": ("rsum",),
-    "multiplier": ("multiplier",),
-    "reconstruction": ("reconstruction_loss",),
-    "contrastive": ("contrastive", "contrastive_baseline"),
-}
-_SYSTEMS = {"none": "I", "unique": "II", "images": "III images", "captions": "III captions"}
-_TRAININGS = {"baseline": "BL, L_con", "dual": "LTD, L_dual β=1"}
-Figure = Literal["thesis-figure-4-5", "ltd-figure-2"]
-
-
-@dataclass(frozen=True)
-class ShortcutBar:
-    """One bar of thesis Figure 4.5: a trained model, evaluated with or without the shortcuts of its training."""
-
-    model: str  # "CLIP" or "VSE++"
-    collection: str  # "Flickr30k" or "MS-COCO" (test splits)
-    # "none" (I), "zero-shot" (CLIP only), "unique" (II), "images" and "captions" (III: on one side only), "bits 0" to
-    # "bits 13" (IV).
-    setup: str
-    with_shortcuts: bool  # whether the evaluation had the shortcuts
-    run: int  # the number of the training, from 0, if a setup has several
-    i2t: tuple[float, float, float]  # R@1, R@5, R@10 in percent, one decimal
-    t2i: tuple[float, float, float]  # the same of text-to-image search
-    rsum: float  # their unrounded sum, of 600
-
-
-def shortcut_bars() -> tuple[ShortcutBar, ...]:
-    """Read the values behind thesis Figure 4.5, from `$VISIR_DATA/svl-figure.json`."""
-    path = _present(data_directory() / "svl-figure.json", "thesis Figure 4.5")
-    bars: list[ShortcutBar] = []
-    for panel, values in read_json(path).items():
-        model, _, collection = panel.partition("/")
-        for value in values:
-            name = {"VSE": "VSE++"}.get(model, model), _COLLECTIONS[collection], _setup(path, value["model"])
-            shown = bool(value["shortcuts_at_evaluation"])
-            run = sum((bar.model, bar.collection, bar.setup, bar.with_shortcuts) == (*name, shown) for bar in bars)
-            bars.append(ShortcutBar(*name, shown, run, tuple(value["i2t"]), tuple(value["t2i"]), value["rsum"]))
-    return tuple(bars)
-
-
-@dataclass(frozen=True)
-class Trajectory:
-    """Values of one training on COCO over its steps: LTD Figure 2 plots one for each η."""
-
-    steps: NDArray[np.int64]  # (n,) the logged steps; the training has 60 epochs of 4,426 steps
-    values: NDArray[np.float64]  # (n,) the values
-
-
-def ltd_trajectories() -> Mapping[str, Mapping[str, Trajectory]]:
-    """Read the values behind LTD Figure 2, from `$VISIR_DATA/ltd-trajectories`."""
-    # The caption of the figure names η 0.05, 0.1, 0.2 and 0.3. The logs hold 0.05, 0.1, 0.15, 0.2 and 0.25, and their
-    # first λ is that of these bounds: 1 + 0.005 · (L_rec / 0.25 − 1), and not that of 0.3.
-    # Returns: Quantity → training → trajectory. Quantities: "rsum" (validation, at the ends of epochs), "multiplier"
-    # (λ), "reconstruction" and "contrastive" (the losses, every 100th step). Trainings: "η=0.05" … "η=0.25" (LTD as a
-    # constraint), "dual", "baseline"; only the constraint has λ.
-    folder = data_directory() / "ltd-trajectories"
-    trajectories: dict[str, dict[str, Trajectory]] = {}
-    for quantity, files in _QUANTITIES.items():
-        for name in files:
-            path = _present(folder / f"{name}.csv.gz", "LTD Figure 2")
-            with gzip.open(path, "rt", encoding="utf-8", newline="") as stream:
-                rows = list(csv.DictReader(stream))
-            steps = np.array([int(row["Step"]) for row in rows], dtype=np.int64)
-            for column, label in _BOUNDS.items():
-                if column in rows[0]:
-                    values = np.array([float(row[column]) for row in rows])
-                    trajectories.setdefault(quantity, {})[label] = Trajectory(steps, values)
-    return trajectories
-
-
-def plotted(figure: Figure) -> dict[tuple[str, str], dict[str, float]]:
-    """The values of a figure in the form of a table."""
-    # Returns: (system, collection) → label → value, of every bar or training.
-    return _bars() if figure == "thesis-figure-4-5" else _courses()
-
-
-def _bars() -> dict[tuple[str, str], dict[str, float]]:
-    by_system: dict[tuple[str, str], dict[str, list[float]]] = {}
-    for shortcut_bar in shortcut_bars():
-        setup = _SYSTEMS.get(shortcut_bar.setup, shortcut_bar.setup.replace("bits", "IV"))
-        key = (f"{shortcut_bar.model}, {setup}", shortcut_bar.collection)
-        label = "with rsum" if shortcut_bar.with_shortcuts else "both rsum"
-        by_system.setdefault(key, {}).setdefault(label, []).append(shortcut_bar.rsum)
-    return {key: {label: float(np.mean(values)) for label, values in part.items()} for key, part in by_system.items()}
-
-
-def _courses() -> dict[tuple[str, str], dict[str, float]]:
-    from visir.training.trained import curve_end, multiplier_course
-
-    by_training: dict[tuple[str, str], dict[str, float]] = {}
-    for quantity, trainings in ltd_trajectories().items():
-        for training, course in trainings.items():
-            part = by_training.setdefault((_TRAININGS.get(training, f"LTD, L_lag {training}"), "COCO"), {})
-            if quantity == "rsum":
-                part["validation rsum"] = float(course.values[-1])
-                continue
-            part |= (
-                multiplier_course(course.values)
-                if quantity == "multiplier"
-                else {f"{quantity}, last": curve_end(course.values)}
-            )
-    return by_training
-
-
-def _setup(path: Path, name: str) -> str:
-    bits = re.search(r"bits_shortcuts_nb_(\d+)$", name)
-    if bits:
-        return f"bits {int(bits[1])}"
-    for setup, marks in _SETUPS.items():
-        if any(mark in name for mark in marks):
-            return setup
-    if not re.search(r"baseline_finetune$|infonce(_run_\d+)?$", name):
-        raise VisirError(
-            f"{path}: {name!r} is no setup of the figure.",
-            hint="is it the file behind Figure 4.5?",
-            code="no-setup-figure",
-        )
-    return "none"
-
-
-def _present(path: Path, figure: str) -> Path:
-    if not path.is_file():
-        raise VisirError(
-            f"{path}: the values behind {figure} are not there.",
-            hint="set VISIR_DATA to the folder of them",
-            code="values-behind-not",
-        )
-    return path

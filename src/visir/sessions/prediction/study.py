@@ -54,8 +54,7 @@ from visir.sessions.prediction.models import (
 )
 from visir.sessions.prediction.purchase_model import use_by_samples
 from visir.sessions.table_labels import Bools, Floats, SessionExamples
-from visir.storage import FolderKind, Manifest, put, read_written_json
-from visir.studies.experiment import CellFolder
+from visir.storage import Cells, FolderKind, Manifest, put, read_written_json
 from visir.threads import usable_cores
 
 STUDY = FolderKind("intent-study", "a prediction study")
@@ -129,7 +128,7 @@ def run_study(
         for step in sample.steps
         if scheme != "ungrouped" or step in UNGROUPED_STEPS
     ]
-    folder = CellFolder(out / "cells", CELLS)
+    folder = Cells(out / "cells", CELLS)
     finished = set(folder.names())
     missing = [cell for cell in cells if cell.file not in finished]
     if not missing:
@@ -162,7 +161,7 @@ def load_study(out: str | Path) -> tuple[dict[str, Any], list[PredictionCell]]:
             code="not-folder-prediction-study",
         )
     Manifest.read(out, STUDY)
-    cells = CellFolder(out / "cells", CELLS)
+    cells = Cells(out / "cells", CELLS)
     return read_written_json(out / "study.json"), [PredictionCell(**cells.load(name)) for name in cells.names()]
 
 
