@@ -31,6 +31,7 @@ from unittest.mock import patch
 import typer
 
 import visir
+from visir.cli.options import OPTIONS
 
 CLI = re.compile(r"visir\.(\w+\.)?cli(\.|$)")
 REAL = ("visir.options", "visir.display", "visir.terminal", "visir.library.query", "visir.errors")
@@ -77,7 +78,7 @@ class Recorder(str):
 
     def _note(self, name: str, given: dict[str, Any]) -> None:
         frame: Any = sys._getframe(2)
-        while frame.f_code.co_filename.endswith("visir/cli/verbs.py"):  # the line of the verb is what counts
+        while frame.f_code.co_filename.endswith("visir/cli/verb.py"):  # the line of the verb is what counts
             frame = frame.f_back
         self._calls.append((name, given, (frame.f_code.co_filename, frame.f_lineno)))
 
@@ -303,6 +304,7 @@ def _value(path: str, parameter: inspect.Parameter, number: int) -> Any:
     name, kind = parameter.name, parameter.annotation
     more = getattr(kind, "__metadata__", ())
     kind = getattr(kind, "__origin__", kind) if more else kind
+    more = more or (OPTIONS.get(name),)
     words = str(kind)
     if (chosen := VALUES.get(f"{path} {name}")) is not None:
         return chosen
@@ -317,7 +319,7 @@ def _value(path: str, parameter: inspect.Parameter, number: int) -> Any:
         value = 70_000 + number + (0.5 if "float" in words else 0)
     elif "Path" in words:
         value = Path(value)
-    elif any("NAME=" in (getattr(item, "metavar", None) or "") for item in more):
+    elif any("NAME=" in str(getattr(item, "metavar", getattr(item, "more", ""))) for item in more):
         value = f"{value}=0.5"
     return [value] if "list" in words else value
 

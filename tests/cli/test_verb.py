@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from visir.cli import verbs
-from visir.cli.verbs import Call, calls, option, parameters_of
-from visir.cli.verbs import verb as as_verb
+from visir.cli import verb as mechanism
+from visir.cli.options import option
+from visir.cli.verb import Call, calls, parameters_of
+from visir.cli.verb import verb as as_verb
 
 _MODULE = '''"""A module."""
 
@@ -31,7 +32,7 @@ def measure(source: Any, k: int = 10, *, names: Sequence[str] | None = None, exa
 @pytest.fixture
 def target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     (tmp_path / "measured_here.py").write_text(_MODULE.replace("Any", "object").replace("Sequence", "list"))
-    monkeypatch.setattr(verbs, "_ROOT", tmp_path)
+    monkeypatch.setattr(mechanism, "_ROOT", tmp_path)
     parameters_of.cache_clear()
     return "visir.measured_here:measure"
 

@@ -13,7 +13,8 @@ from typing import NoReturn, TextIO
 import typer
 
 import visir
-from visir.cli.verbs import FIRST_PAGE, GROUPS, VerbCommand, VerbGroup, prepare, verb
+from visir.cli.verb import verb
+from visir.cli.verbs import FIRST_PAGE, GROUPS, VerbCommand, VerbGroup, prepare
 from visir.plugins import APPLICATIONS, Verb, applications, left_out, load_target
 
 # How a process ends at Ctrl-C: with a line and status 130, never with a traceback.
@@ -59,28 +60,29 @@ def _root(
 
 ROAD = (
     Verb("search", "visir.cli.index:search", group="find"),
-    Verb("index", "visir.cli.index:app", group="find"),
-    Verb("encode", "visir.cli.encode:encode", group="find"),
     Verb("evaluate", "visir.cli.evaluate:evaluate", group="measure"),
-    Verb("submit", "visir.cli.evaluate:submit", group="measure"),
-    Verb("classify", "visir.cli.classify:classify", group="measure"),
-    Verb("profile", "visir.cli.evaluate:profile", group="measure"),
     Verb("compare", "visir.cli.compare:compare", group="measure"),
     Verb("explain", "visir.cli.compare:explain", group="measure"),
     Verb("stress", "visir.cli.stress:stress", group="measure"),
     Verb("train", "visir.cli.train:train", group="train"),
-    Verb("merge", "visir.cli.shortcuts:merge", group="train"),
-    Verb("sparsify", "visir.cli.shortcuts:sparsify", group="train"),
-    Verb("explain-vector", "visir.cli.shortcuts:explain_vector", group="analyse"),
+    Verb("encode", "visir.cli.encode:encode", group="analyse"),
+    Verb("index", "visir.cli.index:app", group="analyse"),
+    Verb("classify", "visir.cli.classify:classify", group="analyse"),
+    Verb("profile", "visir.cli.evaluate:profile", group="analyse"),
+    Verb("submit", "visir.cli.evaluate:submit", group="analyse"),
     Verb("probe", "visir.cli.classify:probe", group="analyse"),
     Verb("granularity", "visir.cli.stress:granularity", group="analyse"),
     Verb("truncation", "visir.cli.shortcuts:truncation", group="analyse"),
     Verb("perturb", "visir.cli.stress:perturb", group="analyse"),
     Verb("shortcuts", "visir.cli.shortcuts:app", group="analyse"),
+    Verb("merge", "visir.cli.shortcuts:merge", group="analyse"),
+    Verb("sparsify", "visir.cli.shortcuts:sparsify", group="analyse"),
+    Verb("explain-vector", "visir.cli.shortcuts:explain_vector", group="analyse"),
     Verb("demo", "visir.cli.doctor:demo", group="set-up"),
     Verb("models", "visir.cli.train:models", group="set-up"),
     Verb("doctor", "visir.cli.doctor:doctor", group="set-up"),
     Verb("data", "visir.cli.data:app", group="set-up"),
+    Verb("help", "visir.cli.verbs:find_verbs", group="set-up"),
 )
 """The verbs of the road, in the order of `visir --help` within their groups."""
 

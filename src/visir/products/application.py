@@ -6,7 +6,7 @@ from visir.plugins import Application, Verb
 
 APPLICATION = Application(
     "products",
-    verbs=(Verb("products", "visir.products.cli:app"),),
+    verbs=(Verb("products", "visir.products.cli:app", group="shop"),),
     experiments={"categories": "visir.products.experiments:CategoriesExperiment"},
     trend_checks={"figure-7-2": "visir.products.experiments:figure_7_2"},
     formats={"Catalogues": "visir.products.formats:FORMATS"},

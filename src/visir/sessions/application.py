@@ -6,7 +6,7 @@ from visir.plugins import Application, Verb
 
 APPLICATION = Application(
     "sessions",
-    verbs=(Verb("sessions", "visir.sessions.cli:app"),),
+    verbs=(Verb("sessions", "visir.sessions.cli:app", group="shop"),),
     experiments={
         "describe": "visir.sessions.experiments.log_experiment:DescribeExperiment",
         "features": "visir.sessions.experiments.predict:FeaturesExperiment",
