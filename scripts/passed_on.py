@@ -78,7 +78,7 @@ class Recorder(str):
 
     def _note(self, name: str, given: dict[str, Any]) -> None:
         frame: Any = sys._getframe(2)
-        while frame.f_code.co_filename.endswith("visir/cli/verb.py"):  # the line of the verb is what counts
+        while frame.f_code.co_filename.endswith("visir/cli/verbs.py"):  # the line of the verb is what counts
             frame = frame.f_back
         self._calls.append((name, given, (frame.f_code.co_filename, frame.f_lineno)))
 

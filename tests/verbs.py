@@ -10,7 +10,7 @@ from typing import Any
 import typer
 from typer.testing import CliRunner
 
-from visir.cli.verb import verb as verb_of
+from visir.cli.verbs import verb as verb_of
 from visir.errors import VisirError
 
 

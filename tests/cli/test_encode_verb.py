@@ -10,7 +10,7 @@ from PIL import Image
 from typer.testing import CliRunner, Result
 
 from visir.cli.encode import encode
-from visir.cli.verb import verb
+from visir.cli.verbs import verb
 from visir.errors import VisirError
 
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from manifests import content_of
 from visir.cli.train import EpochLines, train
-from visir.cli.verb import verb
+from visir.cli.verbs import verb
 from visir.encoders import load
 from visir.errors import ConfigurationError
 from visir.files import read_json

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import typer
 
-from visir.cli.verb import verb
+from visir.cli.verbs import verb
 from visir.library.cli.serve import serve
 from visir.retrieval.remote.settings import FAMILIES, QDRANT
 

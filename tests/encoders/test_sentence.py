@@ -19,7 +19,7 @@ from typer.testing import CliRunner, Result
 
 from refusals import refused
 from visir.cli.encode import encode as encode_verb
-from visir.cli.verb import verb
+from visir.cli.verbs import verb
 from visir.encoders import Store, encode_detailed, encode_items
 from visir.encoders.loading import load
 from visir.encoders.models import sentence

@@ -11,8 +11,7 @@ import typer
 
 from visir.cli import output
 from visir.cli.options import DATA, argument, option
-from visir.cli.verb import Call, calls, examples, reports
-from visir.cli.verbs import group
+from visir.cli.verbs import Call, calls, examples, group, reports
 from visir.display import counted
 
 if TYPE_CHECKING:
@@ -56,8 +55,6 @@ def classify(call: Call, out: Path | None = None, replace: bool = False) -> None
         templates: 'a photo of a {}.', a file, clip/imagenet. Repeatable. Default: CLIP's for the data set.
         shots: Training pictures of each class: 16; 1,2,4,8,16; all; 0 for none.
         methods: zero-shot, linear-probe, tip-adapter, tip-adapter-f. Repeatable.
-        tuning: What strength, α and β are chosen on: auto, validation, cross-validation, fixed, clip.
-        truth: Where the class of a picture stands: a column, folder, caption; none labels all. Default: finds out.
         split: The split: test. Default: test, else val, else everything.
         out: Where to write: a folder for the report; for labels a new CSV file.
     """
@@ -109,9 +106,7 @@ def _show_labels(labels: PictureLabels, out: Path | None, replace: bool) -> None
 # `visir probe`: which latent facts of generated scenes a model's vectors hold.
 
 
-@examples(
-    "visir probe 'scenes:2000?seed=1' --model runs/mine",
-)
+@examples("visir probe 'scenes:2000?seed=1' --model runs/mine")
 @reports
 def probe(
     collection: str,

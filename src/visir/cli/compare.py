@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from visir.cli import output
 from visir.cli.options import argument, option
-from visir.cli.verb import Call, calls, examples, reports
+from visir.cli.verbs import Call, calls, examples, reports
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,9 +49,6 @@ def compare(
     Args:
         results: Folders that visir evaluate --out or visir classify --out wrote, or runs with --qrels; the first is the
             baseline.
-        qrels: Judgements (TREC, TSV, CSV, JSON), when the results are files of runs.
-        test: t, randomisation or wilcoxon.
-        unit: What is a sample: image, with all its captions (default), or caption, which finds too much.
         allow: A protocol field that may differ; all others may not. Repeatable.
         system: The system's name in the published table: one for each result, in their order.
         collection: The collection's name in the published table.

@@ -11,8 +11,7 @@ import typer
 
 from visir.cli import output
 from visir.cli.options import option
-from visir.cli.verb import examples, streams
-from visir.cli.verbs import heading
+from visir.cli.verbs import examples, heading, streams
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
@@ -151,9 +150,7 @@ PROFILED = {"scenes": ["--scenes", "100"], "flickr8k": ["--scenes", "0"]}
 """What the profile is made of: so many generated pictures for each task, or the photos."""
 
 
-@examples(
-    "visir demo --out demo",
-)
+@examples("visir demo --out demo")
 @streams
 def demo(
     context: typer.Context,

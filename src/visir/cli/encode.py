@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from visir.cli import output
 from visir.cli.options import option
-from visir.cli.verb import examples
+from visir.cli.verbs import examples
 from visir.display import counted, named
 from visir.progress import pace
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from visir.cli import output
-from visir.cli.options import DATA, PROTOCOL, argument, command_line, complete_model, option, single_or_all
-from visir.cli.verb import Call, calls, examples, reports
+from visir.cli.options import DATA, MODEL, PROTOCOL, argument, command_line, complete_model, option, single_or_all
+from visir.cli.verbs import Call, calls, examples, reports
 from visir.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -111,19 +111,8 @@ def evaluate(
         collection: A collection or a task: a file or folder in any known format, FORMAT:PATH, scenes:2000; a file of
             judgements, for a run; or a log of the brittleness paper.
         task: A task: t2i, i2t, … Repeatable. Default: all.
-        relevance: What counts as right: links (default), or a set of judgements by name.
         recall: What R@k and rsum mean: hit (default), recall (default of judgements alone), capped_recall.
-        ties: Equal scores: id, pessimistic, optimistic, trec. Default: as the task says.
-        similarity: cosine (default) or dot; maxsim for late interaction; of a run made elsewhere: how it was scored, if
-            it does not say.
         folds: How many folds: 5 gives COCO's 5-fold 1k.
-        depth: How many answers per query are kept in the runs.
-        estimator: A model that estimates the gains of dcg_cm: 'self' is circular, and the card says so.
-        rerank: A model that scores pairs and re-ranks the best answers: a cross-encoder, BLIP, ALBEF, X-VLM.
-        k_test: How many answers per query are re-ranked. Default: 128.
-        tail: What is behind those that are re-ranked: dropped, kept.
-        fusion: By which score they are re-ranked: matching, or its sum with the first stage's.
-        name: A name: what the system is called in tables.
         embeddings: Vectors made elsewhere: npz:FILE, npy:FOLDER, parquet:FILE; of a task also query=…, document=….
         run: A run made elsewhere: FILE in TREC, Parquet or JSON; t2i=FILE where its queries do not tell the task.
             Repeatable.
@@ -409,7 +398,7 @@ def submit(
 
 @calls(
     "visir.studies.profile.profile:profile",
-    model=argument("MODEL", autocompletion=complete_model),
+    model=argument("MODEL", about=MODEL, autocompletion=complete_model),
     data=option("--data", kind=list[str], metavar="SOURCE", panel=DATA),
     reference=option(metavar="MODEL", default="colours"),
     tasks=option("--tasks", metavar="NAMES"),
@@ -435,13 +424,8 @@ def profile(call: Call, out: Path | None = None, replace: bool = False) -> None:
 
     Args:
         data: A collection, a task, or a folder with a folder for each class: your own data. Repeatable.
-        reference: A model that stands beside: colours knows colour words alone; none.
         tasks: Some tasks only: an ability (retrieval, composition, language, classification, robustness), a source
             (scenes), scenes/typos; by commas, repeatable. Default: all.
-        scenes: How many generated pictures a task has; 0 for none.
-        at_hand: Known data sets under VISIR_DATA too.
-        blind: A language model that chooses without looking, beside choices of known data sets and your own: a
-            collection of captions to learn from, or gpt2. Default: captions under VISIR_DATA.
         out: Where to write: a page, FILE.html.
     """
     from visir.reports.page import check_page

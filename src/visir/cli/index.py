@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from visir.cli import output
 from visir.cli.options import argument, name_value_pairs, of, option, single_or_all
 from visir.cli.output import ShownAnswer, show_answers
-from visir.cli.verb import examples
-from visir.cli.verbs import group
+from visir.cli.verbs import examples, group
 from visir.display import counted
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ from typing import NoReturn, TextIO
 import typer
 
 import visir
-from visir.cli.verb import verb
-from visir.cli.verbs import FIRST_PAGE, GROUPS, VerbCommand, VerbGroup, prepare
+from visir.cli.verbs import FIRST_PAGE, GROUPS, VerbCommand, VerbGroup, prepare, verb
 from visir.plugins import APPLICATIONS, Verb, applications, left_out, load_target
 
 # How a process ends at Ctrl-C: with a line and status 130, never with a traceback.

@@ -187,9 +187,14 @@ class VerbOption:
 
 
 def option(
-    *names: str, about: str = "", to: str = "", kind: Any = None, default: Any = ..., panel: str | None = None,
+    *names: str,
+    about: str = "",
+    to: str = "",
+    kind: Any = None,
+    default: Any = ...,
+    panel: str | None = None,
     **more: Any,
-) -> Any:  # fmt: skip
+) -> Any:
     """An option, as its name and the type of its parameter do not tell."""
     return VerbOption(names, about, to, kind, default, more={**more, "rich_help_panel": panel} if panel else more)
 
@@ -221,7 +226,9 @@ OPTIONS: dict[str, VerbOption] = {
     "batch_size": _compute(about="Inputs per forward pass. Default: the model's own.", kind=int, min=1, metavar="N"),
     "by": option(metavar="LABEL"),
     "captions": _data(about="Captions of each image that take part: all, first, 'first 5', 'random(seed=0)'."),
-    "changes": option("--set", about="Change one setting: --set optimiser.epochs=5. Repeatable.", metavar="NAME=VALUE"),
+    "changes": option(
+        "--set", about="Change one setting: --set optimiser.epochs=5. Repeatable.", kind=list[str], metavar="NAME=VALUE"
+    ),
     "collection": argument(
         "COLLECTION",
         about="A file or folder in any known format, FORMAT:PATH, a folder of photos, or scenes:2000 (generated).",
@@ -298,7 +305,9 @@ OPTIONS: dict[str, VerbOption] = {
         autocompletion=complete_device,
     ),
     "seed": option(about=SEED, min=0),
-    "setting": option("--set", about="Change one setting: --set ef-search=64. Repeatable.", metavar="NAME=VALUE"),
+    "setting": option(
+        "--set", about="Change one setting: --set ef-search=64. Repeatable.", kind=list[str], metavar="NAME=VALUE"
+    ),
     "severity": option(about="How many characters or words are changed.", min=1),
     "shortcuts": _data(
         about="Synthetic shortcuts on pictures and captions: unique, bits:3, 'unique?on=images&seed=1'.",
@@ -390,7 +399,7 @@ def front(
         grace: Seconds that running requests get after SIGTERM.
         log_form: Form of the log. Default: text on a terminal, else JSON.
     """
-    asked = dict(locals())
-    asked["hosts"], asked["origins"] = (tuple(asked.pop(f"allow_{name}") or ()) for name in ("host", "origin"))
-    asked["body"] = int(asked.pop("max_body") * 2**20)
-    return asked
+    settings = dict(locals())
+    settings["hosts"], settings["origins"] = (tuple(settings.pop(f"allow_{name}") or ()) for name in ("host", "origin"))
+    settings["body"] = int(settings.pop("max_body") * 2**20)
+    return settings

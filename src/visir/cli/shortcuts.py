@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from visir.cli import output
-from visir.cli.options import argument, command_line, option, single_or_all
+from visir.cli.options import argument, command_line, option
 from visir.cli.train import print_recipes
-from visir.cli.verb import Call, calls, examples, reports
-from visir.cli.verbs import group
+from visir.cli.verbs import Call, calls, examples, group, reports
 from visir.display import counted
 
 if TYPE_CHECKING:
@@ -104,22 +103,15 @@ app = group(
 # `visir sparsify`: a head that says dense vectors in weighted words, trained over stored vectors.
 
 
-@examples(
-    "visir sparsify --data captions.csv --model openai/clip-vit-base-patch32",
+@calls(
+    "visir.sparse.run:sparsify",
+    recipe=option(default=None),
+    set=option(to="changes"),
+    leave="out rate resume report",
 )
+@examples("visir sparsify --data captions.csv --model openai/clip-vit-base-patch32")
 def sparsify(
-    recipe: str | None = None,
-    data: str | None = None,
-    images: list[str] | None = None,
-    model: str | None = None,
-    variant: str | None = None,
-    eta: float | None = None,
-    epochs: int | None = None,
-    batch: int | None = None,
-    split_by: str | None = None,
-    seed: int | None = None,
-    device: str | None = None,
-    changes: list[str] | None = None,
+    call: Call,
     out: Path | None = None,
     resume: bool = False,
     dry_run: bool = False,
@@ -137,6 +129,8 @@ def sparsify(
         eta: η, the weight of sparsity: 1e-5 (many terms) to 1e-2 (few).
         out: Where to write: the folder of the model. Default: runs/NAME-seedSEED.
     """
+    options = dict(call.given)
+    recipe, data, changes = (options.pop(name) for name in ("recipe", "data", "set"))
     if show:
         print_recipes("sparsify", recipe)
         return
@@ -146,17 +140,6 @@ def sparsify(
     from visir.sparse.run import SPARSE
     from visir.training.checkpoint import default_folder
 
-    options = {
-        "model": model,
-        "variant": variant,
-        "eta": eta,
-        "images": single_or_all(images),
-        "split_by": split_by,
-        "epochs": epochs,
-        "batch": batch,
-        "seed": seed,
-        "device": device,
-    }
     resolved, collection = SPARSE.resolve(recipe or "sparse", data, options, more=changes)
     folder = out or default_folder(resolved)
     if dry_run:
@@ -243,9 +226,7 @@ def read_queries(path: Path) -> dict[str, str]:
 # `visir merge`: adapters become part of the weights of their base.
 
 
-@examples(
-    "visir merge runs/mine --out runs/mine-merged",
-)
+@examples("visir merge runs/mine --out runs/mine-merged")
 def merge(model: Annotated[Path, argument("MODEL")], out: Path) -> None:
     """Write a model of its own: the adapters of MODEL, added to the weights of their base.
 
@@ -320,9 +301,7 @@ _BAR = 28
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
-@examples(
-    "visir explain-vector photo.jpg 'a dog on a beach' --model runs/sparse",
-)
+@examples("visir explain-vector photo.jpg 'a dog on a beach' --model runs/sparse")
 def explain_vector(
     inputs: Annotated[list[str] | None, argument("[IMAGE|TEXT]…")] = None,
     model: str = "",

@@ -10,7 +10,7 @@ import typer
 
 from visir.cli import output
 from visir.cli.options import argument, command_line, option, single_or_all
-from visir.cli.verb import Call, calls, examples, reports
+from visir.cli.verbs import Call, calls, examples, reports
 
 if TYPE_CHECKING:
     from visir.evaluation.stress.stress import Stress
@@ -132,7 +132,6 @@ def granularity(call: Call, out: Path | None = None, replace: bool = False) -> N
 
     Args:
         collection: A file or folder in any known format, FORMAT:PATH.
-        against: Other captions of the same images; differences are COLLECTION minus these.
         profile: Rules: paper (nearest to Table 1), strict (what the names say), per-noun; both: the first two.
         out: Where to write: a folder for JSON, CSV, the values of every caption, and a page.
     """
@@ -203,9 +202,6 @@ def stress(
         collections: A file or folder in any known format, FORMAT:PATH, or scenes:2000; several for tables side by side.
         perturbations: Of captions, by commas: nearby_char,synonym_noun; or none. Default: those that damage captions.
         corruptions: Of pictures, by commas: gaussian_blur,jpeg; or all. Default: none.
-        picture_severity: How badly pictures are spoilt, 1 to 5.
-        profile: Rules: sound, or paper, which does what the brittleness paper's released code did.
-        estimator: A model that estimates the gains of dcg_cm: what wrong answers are worth.
         model: A model: a hub name, a checkpoint folder, st:…, openclip:…, pixels (visir models). Repeatable.
         runs: Instead of a model: a folder of runs, none.trec and one for each perturbation (visir perturb).
         command: Instead of a model: a command that searches: 'mysearch {queries} {run}'. Needs --out.

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from visir.cli import output
-from visir.cli.options import argument, complete_model, of, option, single_or_all
-from visir.cli.verb import examples
-from visir.cli.verbs import heading
+from visir.cli.options import argument, complete_model, of, option
+from visir.cli.verbs import Call, calls, examples, heading
 from visir.display import counted
 from visir.terminal import safe
 
@@ -51,23 +50,18 @@ def print_recipes(verb: str, within: str | None = None) -> None:
 _PAGE = "training.html"
 
 
+@calls(
+    "visir.training.run:train",
+    recipe=option(default=None),
+    set=option(to="changes"),
+    leave="out rate resume report",
+)
 @examples(
     "visir train --list",
     "visir train clip-finetune --data captions.csv --model openai/clip-vit-base-patch32 --out runs/mine",
 )
 def train(
-    recipe: str | None = None,
-    data: str | None = None,
-    images: list[str] | None = None,
-    model: str | None = None,
-    image_model: str | None = None,
-    text_model: str | None = None,
-    epochs: int | None = None,
-    batch: int | None = None,
-    split_by: str | None = None,
-    seed: int | None = None,
-    device: str | None = None,
-    changes: list[str] | None = None,
+    call: Call,
     out: Path | None = None,
     resume: bool = False,
     dry_run: bool = False,
@@ -91,6 +85,8 @@ def train(
         out: Where to write: the folder of the model. Default: runs/NAME-seedSEED.
         tensorboard: Also write event files into the folder's tensorboard/.
     """
+    options = dict(call.given)
+    recipe, data, changes = (options.pop(name) for name in ("recipe", "data", "set"))
     if show:
         print_recipes("train", recipe)
         return
@@ -101,17 +97,6 @@ def train(
         raise ConfigurationError("which recipe?", hint="name one of `visir train --list`, or a TOML file of your own")
     find_recipe(recipe)
     require("torch", "safetensors", extra="torch", purpose="training")
-    options = {
-        "model": model,
-        "image_model": image_model,
-        "text_model": text_model,
-        "images": single_or_all(images),
-        "split_by": split_by,
-        "epochs": epochs,
-        "batch": batch,
-        "seed": seed,
-        "device": device,
-    }
     if dry_run:
         from visir.training.planning import plan
 

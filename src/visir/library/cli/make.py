@@ -13,8 +13,8 @@ import typer
 
 from visir.cli import output
 from visir.cli.index import place_in_words
-from visir.cli.options import argument, complete_model, name_value_pairs, option
-from visir.cli.verb import Call, calls, examples, streams
+from visir.cli.options import argument, name_value_pairs, option
+from visir.cli.verbs import Call, calls, examples, streams
 from visir.collections.budget import LIMIT_VARIABLE
 from visir.display import counted, named
 
@@ -26,7 +26,7 @@ LibraryFolder = Annotated[Path, argument("LIBRARY", about="The library's folder.
 SettleOption = Annotated[float, option(about="Seconds of quiet before a watch updates.", min=0.05)]
 _UPDATE: Any = {
     "kind": option(kind=list[str]),
-    "settings": option(to="setting", kind=list[str]),
+    "settings": option(to="setting"),
     "synonyms": option(kind=Path, metavar="FILE"),
 }
 """What `make` and `update` ask for in the same way."""
@@ -132,9 +132,7 @@ def print_update(folder: Path, report: UpdateReport) -> None:
 # `visir library info`: what a library holds.
 
 
-@examples(
-    "visir library info photos.visir",
-)
+@examples("visir library info photos.visir")
 def info(library: LibraryFolder) -> None:
     """Say what a library holds.
 
@@ -184,7 +182,7 @@ def info(library: LibraryFolder) -> None:
 @calls(
     "visir.library.updating:update",
     source=argument("PLACE", to="place", kind=str),
-    model=option("--model", "-m", kind=str, autocompletion=complete_model),
+    model=option(kind=str),
     head=option(to="sparse", kind=str),
     images=option(default=None),
     leave="folder loaded callback",
@@ -236,14 +234,12 @@ def make(call: Call, out: Path | None = None, watch: bool = False, settle: Settl
 
 @calls(
     "visir.library.updating:update",
-    model=option("--model", "-m", kind=str),
+    model=option(kind=str),
     head=option(to="sparse", kind=str),
     leave="source folder split images loaded callback",
     **_UPDATE,
 )
-@examples(
-    "visir library update photos.visir",
-)
+@examples("visir library update photos.visir")
 def update(library: LibraryFolder, call: Call) -> None:
     """Bring a library up to date with its photos.
 
@@ -277,9 +273,7 @@ def watch(library: LibraryFolder, settle: SettleOption = 2.0, device: str | None
 # `visir library check`: is every byte as it was written?
 
 
-@examples(
-    "visir library check photos.visir",
-)
+@examples("visir library check photos.visir")
 def check(library: LibraryFolder) -> None:
     """Read every byte of a library, and check it.
 

@@ -19,7 +19,7 @@ from visir.cli import output
 from visir.cli.index import search as search_collection
 from visir.cli.options import of, option
 from visir.cli.output import ShownAnswer, show_answers
-from visir.cli.verb import examples, worded
+from visir.cli.verbs import examples, worded
 from visir.library.cli.make import LibraryFolder
 from visir.library.query_help import QUERY_HELP
 from visir.terminal import one_line

@@ -10,7 +10,7 @@ import typer
 from visir.cli import output
 from visir.cli.classify import Days, Folder, Name, make_token, token_group
 from visir.cli.options import COMPUTE, argument, option
-from visir.cli.verb import examples, serves, streams, worded
+from visir.cli.verbs import examples, serves, streams, worded
 from visir.display import counted, cut
 from visir.library.cli.make import LibraryFolder
 from visir.library.query_help import QUERY_HELP
@@ -112,9 +112,7 @@ app = token_group("visir library serve", "who may search, and who may change", n
 # `visir library duplicates`: the same file, or the same picture, more than once.
 
 
-@examples(
-    "visir library duplicates photos.visir",
-)
+@examples("visir library duplicates photos.visir")
 def duplicates(library: LibraryFolder, near: Annotated[int | None, option(min=0, max=128)] = None) -> None:
     """List copies, and pictures that nearly look the same.
 

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from visir.cli import output
 from visir.cli.options import argument, option, options_of, single_or_all
-from visir.cli.verb import Call, calls, reports
+from visir.cli.verbs import Call, calls, reports
 
 if TYPE_CHECKING:
-    from visir.products.clicks import ClickJudgements
     from visir.records.catalogue import Catalogue
 
 
@@ -54,10 +53,7 @@ def evaluate(
 
     Args:
         fold: The test fold, from 1. Repeatable. Default: every one.
-        every_setting: Ask models in all settings, not only in that of their training.
         setting: A setting: all, general or specific. Repeatable. Default: all three.
-        by: What makes a category: its id (a place in the tree), or its name.
-        relevance: What counts as right: path, every category on a product's path; drawn, one drawn category only.
         models: A model: a folder that visir products train made. Repeatable.
         baselines: Separated by commas: bm25, bm25:plain, text:NAME, clip:NAME; '' for none.
         show: Whose answers the report shows. Default: the best R-precision.
@@ -112,9 +108,6 @@ def judgements(
     Args:
         log: A table, one row for every product that was shown: query, product, position, clicked.
         correction: How likely each position is looked at: em (estimated), none (all alike), or numbers: 1,0.6,0.4.
-        min_impressions: How often a product must have been shown for a query.
-        min_clicks: How many clicks one product of a query must have at least.
-        levels: Whole grades from 0 to this. Default: corrected click rates.
         out: Where to write: a new table of judgements: .csv, .tsv, .jsonl or .parquet.
         query: The column of the query.
         product: The column of the product's id.
@@ -123,7 +116,7 @@ def judgements(
         visitor: The column of the visitor.
     """
     from visir.errors import ConfigurationError
-    from visir.products.clicks import read_click_log
+    from visir.products.clicks import judgements_table, read_click_log
     from visir.products.opening import check_new_table
 
     if out is not None:
@@ -141,15 +134,9 @@ def judgements(
     judged = call(log=read_click_log(call.given["log"], **columns), correction=how)
     if out is not None:
         judged.save(out)
-    _show(judged)
+    output.table(judgements_table(judged))
     if out is not None:
         output.note(f"judgements: {out}")
-
-
-def _show(judged: ClickJudgements) -> None:
-    from visir.products.clicks import judgements_table
-
-    output.table(judgements_table(judged))
 
 
 # `visir products landing`: a page of ranked products for categories, with products of other categories.
@@ -175,10 +162,6 @@ def landing(
     Args:
         model: A model: bm25f (words; the default), a trained model's folder, bm25, text:NAME, clip:NAME. Repeatable:
             the answers are fused.
-        related: How many products of other categories are shown for each category.
-        relatives: Which categories are too near for those: path, siblings (below one parent) or tree.
-        diverse: Let the categories below take turns.
-        price: The attribute that is the price. Default: one with a usual name.
         html: Write the answer as a page of pictures.
     """
     from visir.products.reports.landing import table as landing_table

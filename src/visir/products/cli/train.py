@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 from visir.cli import output
 from visir.cli.options import argument, option, options_of, single_or_all
-from visir.cli.verb import Call, calls
-from visir.cli.verbs import heading
+from visir.cli.verbs import Call, calls, heading
 from visir.products.cli.evaluate import SOURCE, opened
 
 if TYPE_CHECKING:
     from visir.products.model import CategoriesRecipe
-    from visir.products.text_search import ProductAnswer
 
 
 _DEFAULT = "clip-ita"
@@ -132,8 +130,6 @@ def infer(
     The table that is read is not changed. Each product is compared with the products that have a category.
 
     Args:
-        model: A model: words (of titles and attributes), text:NAME, clip:NAME, or a trained model's folder.
-        above: Answer only with this confidence or more, by the most specific category that reaches it: 0.9.
         count: How many answers.
         out: Where to write: a new table with all answers: .csv, .tsv, .jsonl or .parquet.
     """
@@ -188,14 +184,13 @@ def search(
         query: The name of a category, or any words.
         model: A model: bm25f (words in titles, categories and attributes; the default), a trained model's folder, bm25,
             bm25:plain, text:NAME, clip:NAME. Repeatable: the answers are fused.
-        fusion: How several systems are joined: rrf or weighted.
-        weight: The weight of each model in the fusion, in their order.
         language: How words are compared: plural, none, english, german, …
         spelling: Correct misspelt words.
         synonyms: A file of synonyms: lines a, b, c and a => b.
         near_words: A text encoder, for words that no product has: st:…
         html: Write the answer as a page of pictures.
     """
+    from visir.products.reports.search import table as answer_table
     from visir.products.text_search import TextOptions
 
     answer = call(
@@ -207,12 +202,6 @@ def search(
         from visir.products.reports.search import write_search_page
 
         write_search_page(html, answer, command=shlex.join(["visir", *sys.argv[1:]]))
-    _show(answer)
+    output.table(answer_table(answer))
     if html is not None:
         output.line(f"page: {html}")
-
-
-def _show(answer: ProductAnswer) -> None:
-    from visir.products.reports.search import table as answer_table
-
-    output.table(answer_table(answer))

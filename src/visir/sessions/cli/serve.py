@@ -14,7 +14,7 @@ import typer
 from visir.cli import output
 from visir.cli.classify import Days, Folder, Name, make_token, token_group
 from visir.cli.options import argument, command_line, name_value_pairs, option
-from visir.cli.verb import Call, calls, examples, reports, serves, streams
+from visir.cli.verbs import Call, calls, examples, reports, serves, streams
 
 # The options that say how a log's columns become events, shared by `make`, `score` and `serve`.
 
@@ -249,9 +249,7 @@ class _Lines:
     planned=option(default=10_000, min=1),
     most=option(metavar="AMOUNT"),
 )
-@examples(
-    "visir sessions ab-test decisions.jsonl --control rules --out read-out",
-)
+@examples("visir sessions ab-test decisions.jsonl --control rules --out read-out")
 @reports
 def ab_test(call: Call, out: Path, replace: bool = False) -> None:
     """Read out an online test: which variant does better, with intervals that hold at any time.
@@ -260,10 +258,7 @@ def ab_test(call: Call, out: Path, replace: bool = False) -> None:
 
     Args:
         decisions: A log of decisions: JSON lines.
-        control: The variant that others are compared with. Default: the first by name.
         share: Planned share of a variant, once for each.
-        planned: Visitors at which intervals are narrowest. Fix it before the test.
-        most: Larger amounts of a visitor count as this. Fix it before the test.
     """
     from visir.sessions.reports.ab_test import AB_TEST, ab_test_report
     from visir.storage import check_new_folder

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from visir.cli import output
 from visir.cli.options import argument, option
-from visir.cli.verb import Call, calls, examples, reports
+from visir.cli.verbs import Call, calls, examples, reports
 from visir.sessions.cli.serve import MappingOption, PresetOption
 
 if TYPE_CHECKING:
@@ -35,14 +35,9 @@ def predict(
     """Compare models and feature sets at every step of a session; then look at it: visir sessions report.
 
     Args:
-        sessions: A folder of sessions.
         settings: A setting: anonymous or identified. Repeatable. Default: both.
         classifier: A classifier: rf, lr, knn, svm, mlp, gbdt. Repeatable. Default: all.
         schemes: grouped, temporal, ungrouped (repeatable). Default: all.
-        min_pages: Pages a session must have; steps end two before. The thesis: 12.
-        counted_pages: Which pages count: "before order" or "all".
-        setting_from: What the setting follows from: the "start" of a session, or all of the "session".
-        dwell_times: Which dwell times are known at a step: of the "left pages", or of the "current page" too.
         out: Where to write: the study's folder; an interrupted study goes on in it.
         anonymous: So many anonymous sessions. The thesis: 22982.
         identified: So many identified sessions. The thesis: 6319.
@@ -94,18 +89,9 @@ def train(call: Call, out: Path, even_if_worse: bool = False, replace: bool = Fa
     A model that loses to the base rate or to a plain logistic regression is not saved, unless you ask for it.
 
     Args:
-        sessions: A folder of sessions.
         classifier: A classifier: blend (default), lr, gbdt, gru; of the thesis: rf, lr, knn, svm, mlp, gbdt.
         protocol: live: all sessions at every step. thesis: long sessions, as the study.
-        test_from: Test on sessions from this date or time on (ISO 8601).
-        test_share: Test on this share of sessions, the latest. Default: 0.3.
-        refit: After the test, train again on all sessions.
-        n: At most so many sessions. Default: all.
         settings: A setting: anonymous or identified. Repeatable. Default: both.
-        min_pages: Pages a session must have. Default: 12.
-        counted_pages: Which pages count: "before order" (default) or "all".
-        setting_from: What the setting follows from: "start" (default) or "session".
-        features: The feature set: baseline or extended (default).
         out: Where to write: the folder of the model.
         even_if_worse: Save a model too that loses to the base rate or to a plain LR.
     """
@@ -149,8 +135,6 @@ def describe(call: Call, out: Path, replace: bool = False) -> None:
 
     Args:
         sessions: A folder that visir sessions make made.
-        zone: Time zone of hours, weekdays and days. Default: the one of the sessions.
-        suppress: Hide cells of fewer sessions than this, and what would reveal them.
     """
     from visir.sessions.reports.sessions import DESCRIPTION, sessions_report
     from visir.storage import check_new_folder
@@ -173,9 +157,7 @@ def generate(out: Path, call: Call, logs_in_at_checkout: Annotated[float, option
     """Make a shop's log whose causes are known, of any size: a larger log begins with the smaller one.
 
     Args:
-        sessions: At least so many sessions, of about eight events each.
         dirt: Dirt of every kind, each as this share of the events.
-        planted: Write what nobody can see too: intents, chances.
         logs_in_at_checkout: The share of customers' sessions in which they log in at the checkout, or not at all.
     """
     from visir.sessions.simulator import Dirt, Shop
@@ -206,9 +188,7 @@ def generate(out: Path, call: Call, logs_in_at_checkout: Annotated[float, option
     buckets=option(min=1),
     leave="out mapping",
 )
-@examples(
-    "visir sessions make log/ --preset events --out sessions",
-)
+@examples("visir sessions make log/ --preset events --out sessions")
 def make(call: Call, out: Path, preset: PresetOption = None, mapping: MappingOption = None) -> None:
     """Find the sessions of a raw log.
 
@@ -216,9 +196,7 @@ def make(call: Call, out: Path, preset: PresetOption = None, mapping: MappingOpt
 
     Args:
         log: Files, folders or tar archives.
-        zone: Time zone of hours, weekdays and days. Default: the mapping's.
         location: Accept events of this location only; several times for several.
-        buckets: Parts of the work. Default: by the log's rows.
     """
     from visir.sessions import LogCounts
 
