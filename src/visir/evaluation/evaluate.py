@@ -186,7 +186,7 @@ def evaluate(
         measures: Names as people type them, such as "R@1", "nDCG@10", "AP(rel=2)@10", "rsum"; `visir.measures()` lists
             them, "mteb" stands for those of mteb. None takes those of the task, or else the default ones (and
             `dcg_cm@10` when there is an estimator).
-        estimator: A model that estimates the gains of dcg_cm: "self" is circular, and the card says so. For dcg_cm@p:
+        estimator: A model that estimates the gains of dcg_cm: 'self' is circular, and the card says so. For dcg_cm@p:
             another encoder or its pair of embeddings; "self" takes the system's own cosines; the protocol records it.
         rerank: A model that scores pairs and re-ranks the best answers: a cross-encoder, BLIP, ALBEF, X-VLM. Or a model
             that has one, or the name of either; it re-ranks the best `k_test` answers of each query.

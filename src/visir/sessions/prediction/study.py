@@ -516,7 +516,7 @@ def predict(
         schemes: How sessions are split: "grouped", "temporal", "ungrouped".
         min_pages: Pages a session must have; steps end two before.
         counted_pages: Which pages count: "before order" or "all".
-        setting_from: What the setting follows from: "start", of a session, or "session", all of it.
+        setting_from: What the setting follows from: the 'start' of a session, or all of the 'session'.
         dwell_times: Which dwell times are known at a step: of the "left pages", or of the "current page" too. See
             `visir.sessions.features`.
         seed: Of samples, folds and models.
