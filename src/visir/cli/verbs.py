@@ -117,9 +117,17 @@ def _shown(name: str, annotation: Any, default: Any, about: str = "") -> inspect
     """A parameter with what its annotation or the shared table says; an annotation for Typer stays as it is."""
     kind, *more = get_args(annotation) if get_origin(annotation) is Annotated else (annotation,)
     how = next((item for item in more if isinstance(item, VerbOption)), None)
-    if how is not None or (not more and getattr(kind, "__name__", "") != "Context"):
-        annotation = (how or OPTIONS.get(name) or VerbOption()).annotation(name, kind, about, default)
+    if how is not None:
+        annotation = how.annotation(name, kind, about, default)
+    elif not more and getattr(kind, "__name__", "") != "Context":
+        annotation = _by_name(name, kind, about, default is False)
     return inspect.Parameter(name, _ONLY, default=default, annotation=annotation)
+
+
+@cache
+def _by_name(name: str, kind: Any, about: str, is_off: bool) -> Any:
+    """What Typer wants to know of a parameter that its name tells; most verbs have some of the same."""
+    return OPTIONS.get(name, VerbOption()).annotation(name, kind, about, False if is_off else None)
 
 
 # What a function says of its parameters, read from its file.
@@ -170,9 +178,16 @@ def _literal(value: ast.expr) -> Any:
 
 def _texts(doc: str, whole: bool = False) -> dict[str, str]:
     """What `Args:` says of each argument: its first sentence, names without quotes; or the whole, as a verb says it."""
-    part = re.search(r"\nArgs:\n(.*?)(?:\n\n\w+:|\Z)", doc, re.S)
-    entries = re.findall(r"^    (\w+): (.*?)(?=^    \*{0,2}\w+: |\Z)", part[1] + "\n" if part else "", re.S | re.M)
-    texts = {name: " ".join(text.split()) for name, text in entries}
+    texts: dict[str, str] = {}
+    name = ""
+    for line in doc.partition("\nArgs:\n")[2].split("\n"):
+        if line and not line.startswith("    "):
+            break  # the next section
+        if line[4:5].strip():
+            name, _, text = line[4:].partition(": ")
+            texts[name] = text
+        elif line:
+            texts[name] += f" {line.strip()}"
     return texts if whole else {name: _first(text) for name, text in texts.items()}
 
 
@@ -259,16 +274,18 @@ def _made(name: str, item: _Parameter | None, how: VerbOption | None, about: str
     """A parameter of the function as an option; `item` is None where it is a shared option of what it passes on."""
     used = own = how or VerbOption()
     if not (own.is_argument or own.names):
-        shared = OPTIONS.get(name, VerbOption())
-        used = replace(shared, kind=own.kind or shared.kind, more={**shared.more, **own.more})
+        used = OPTIONS.get(name, VerbOption())
+        if own.kind or own.more:
+            used = replace(used, kind=own.kind or used.kind, more={**used.more, **own.more})
     kind = used.kind or (_kind(item.annotation) if item is not None else str)
     default: Any = own.default
     if default is ...:
         default = item.default if item is not None else False if kind is bool else None
     default = str(default) if kind is str and isinstance(default, int) else default
     words = about or own.about or used.about or (item.about if item is not None else "")
-    annotation: Any = Annotated[kind | None if default is None else kind, used]
-    return _shown(name, annotation, inspect.Parameter.empty if default is ... else default, words)
+    annotation = used.annotation(name, kind | None if default is None else kind, words, default)
+    default = inspect.Parameter.empty if default is ... else default
+    return inspect.Parameter(name, _ONLY, default=default, annotation=annotation)
 
 
 def _with_options(
