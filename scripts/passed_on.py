@@ -32,6 +32,7 @@ import typer
 
 import visir
 import visir_papers
+from visir.cli.options import OPTIONS
 
 CLI = re.compile(r"visir(_papers)?\.(\w+\.)?cli(\.|$)")
 REAL = ("visir.options", "visir.display", "visir.terminal", "visir.library.query", "visir.errors")
@@ -305,6 +306,7 @@ def _value(path: str, parameter: inspect.Parameter, number: int) -> Any:
     name, kind = parameter.name, parameter.annotation
     more = getattr(kind, "__metadata__", ())
     kind = getattr(kind, "__origin__", kind) if more else kind
+    more = more or (OPTIONS.get(name),)
     words = str(kind)
     if (chosen := VALUES.get(f"{path} {name}")) is not None:
         return chosen
@@ -319,7 +321,7 @@ def _value(path: str, parameter: inspect.Parameter, number: int) -> Any:
         value = 70_000 + number + (0.5 if "float" in words else 0)
     elif "Path" in words:
         value = Path(value)
-    elif any("NAME=" in (getattr(item, "metavar", None) or "") for item in more):
+    elif any("NAME=" in str(getattr(item, "metavar", getattr(item, "more", ""))) for item in more):
         value = f"{value}=0.5"
     return [value] if "list" in words else value
 

@@ -86,8 +86,8 @@ class Verb:
     # "module:attribute" of a function with typer's annotations, or of a `typer.Typer` with verbs of its own. The module
     # is imported for `visir --help`: import what is heavy inside functions.
     target: str
-    # The heading of `visir --help` under which it is listed: find, measure, train, analyse, applications or set-up.
-    # Default: that of the verb that it follows, or applications.
+    # The heading under which it is listed: find, measure, train, applications or set-up of `visir --help`, analyse of
+    # `visir research`, shop of `visir shop`. Default: that of the verb that it follows, or applications.
     group: str = ""
     after: str = ""  # the verb that it follows there; by default it comes last
     extends: bool = False  # whether it takes the place of the verb of this name, which it calls for what is not its own

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from visir.cli import output
-from visir.cli.options import (
-    OptionalModelOption,
-    PublishedCollectionOption,
-    PublishedOption,
-    PublishedSystemOption,
-    PublishedSystems,
-    complete_published,
-)
-from visir.cli.verbs import Call, calls, examples, option, reports
+from visir.cli.options import argument, option
+from visir.cli.verbs import Call, calls, examples, reports
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,11 +22,9 @@ if TYPE_CHECKING:
 
 @calls(
     "visir.evaluation.compare:compare",
-    qrels=option("Judgements (TREC, TSV, CSV, JSON), when the results are files of runs.", kind=Path),
+    qrels=option(kind=Path),
     measures=option(to="measure"),
-    test="t, randomisation or wilcoxon.",
-    unit="What is a sample: image, with all its captions (default), or caption, which finds too much.",
-    allow=option("A protocol field that may differ; all others may not. Repeatable.", default=None),
+    allow=option(default=None),
 )
 @examples(
     "visir compare results/clip results/siglip",
@@ -43,37 +33,47 @@ if TYPE_CHECKING:
 )
 @reports
 def compare(
-    results: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="RESULT…",
-            help="Folders that visir evaluate --out or visir classify --out wrote, or runs with --qrels; the first "
-            "is the baseline.",
-        ),
-    ],
+    results: Annotated[list[Path], argument("RESULT…")],
     call: Call,
-    published: PublishedOption = None,
-    system: PublishedSystems = None,
-    collection: PublishedCollectionOption = None,
-    tolerance: Annotated[float, typer.Option(help="Relative tolerance for published values.")] = 0.05,
+    published: str | None = None,
+    system: Annotated[list[str] | None, option("--as")] = None,
+    collection: Annotated[str | None, option("--on")] = None,
+    tolerance: float = 0.05,
 ) -> None:
     """Say whether systems differ, with significance.
 
     Say whether systems differ, query by query, with significance; or whether published values are reproduced.
 
     Results of different protocols are refused with the list of differences, unless each is allowed by name.
+
+    Args:
+        results: Folders that visir evaluate --out or visir classify --out wrote, or runs with --qrels; the first is the
+            baseline.
+        allow: A protocol field that may differ; all others may not. Repeatable.
+        system: The system's name in the published table: one for each result, in their order.
+        collection: The collection's name in the published table.
+        tolerance: Relative tolerance for published values.
     """
-    from visir.errors import ConfigurationError
+    from visir.errors import ConfigurationError, raise_faults
     from visir.evaluation.compare import result_in
     from visir.reports import comparison_table
 
+    faults = []
+    if not 0 <= tolerance < math.inf:
+        faults.append(f"--tolerance {tolerance:g}: a share of the published value, 0 or more: 0.05")
+    if published is None and (system or collection):
+        given = [name for name, value in (("--as", system), ("--on", collection)) if value]
+        faults.append(f"{' and '.join(given)}: a place in a published table, which is not named (--published)")
+    if published is not None and system is not None and len(system) != len(results):
+        faults.append(f"{len(system)} --as for {len(results)} results: name each, in order")
+    if published is not None and call.given["qrels"] is not None:
+        faults.append(
+            "--published is for results, and --qrels for runs: visir evaluate … --run t2i=mine.trec --out FOLDER"
+        )
+    raise_faults(ConfigurationError, "compare", faults, hint="visir compare RESULT --published TABLE --as SYSTEM")
+
     allow = call.given["allow"] or ()
     if call.given["qrels"] is not None:
-        if published is not None:
-            raise ConfigurationError(
-                "--published is for results, and --qrels for runs.",
-                hint="visir evaluate … --run t2i=mine.trec --out runs/mine, then visir compare runs/mine --published …",
-            )
         runs = {name: str(path) for name, path in zip(_names(results), results, strict=True)}
         comparison = call(None, runs, allow=allow)
     else:
@@ -99,14 +99,11 @@ def _names(paths: list[Path]) -> list[str]:
 def _beside_published(
     results: list[Result], published: str, names: list[str] | None, collection: str | None, tolerance: float
 ) -> None:
-    from visir.errors import ConfigurationError
     from visir.evaluation.published import judge, load, orders
     from visir.evaluation.results import remarks
     from visir.reports import published_table
 
     table = load(published)
-    if names is not None and len(names) != len(results):
-        raise ConfigurationError(f"{len(names)} --as for {len(results)} results.", hint="name each, in order")
     systems = names or [result.system for result in results]
     if collection is None and len(table.collections) > 1:
         collection = results[0].protocol.collection
@@ -147,45 +144,15 @@ def _beside_published(
     "visir explain results/clip --published paper.json --direction t2i",
 )
 def explain(
-    result: Annotated[
-        Path,
-        typer.Argument(
-            metavar="RESULT_OR_RUN",
-            help="A folder that visir evaluate --out wrote, or a log of the brittleness paper.",
-            show_default=False,
-        ),
-    ],
-    published: Annotated[
-        str,
-        typer.Option(
-            help="Published values: a JSON or TOML file, or the name of a table that comes with visir.",
-            autocompletion=complete_published,
-            show_default=False,
-        ),
-    ],
-    system: PublishedSystemOption = None,
-    row: PublishedCollectionOption = None,
-    direction: Annotated[
-        str | None, typer.Option(help="t2i or i2t: explain the values of this direction only. Default: both.")
-    ] = None,
-    data: Annotated[
-        str | None,
-        typer.Option(
-            "--data",
-            metavar="COLLECTION",
-            help="A collection: that of the result. With --model, other splits, candidates and similarities are tried.",
-        ),
-    ] = None,
-    model: OptionalModelOption = None,
-    also: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="SPLIT",
-            help="A further split whose vectors are computed, or all. Repeatable. Default: val and test, and whatever "
-            "a file of vectors holds.",
-        ),
-    ] = None,
-    limit: Annotated[int, typer.Option(help="How many readings are shown.")] = 5,
+    result: Annotated[Path, argument("RESULT_OR_RUN")],
+    published: str,
+    system: Annotated[str | None, option("--as")] = None,
+    row: Annotated[str | None, option("--on")] = None,
+    direction: str | None = None,
+    data: str | None = None,
+    model: str | None = None,
+    also: Annotated[list[str] | None, option(metavar="SPLIT")] = None,
+    limit: int = 5,
 ) -> None:
     """Find the protocol that gives a published number.
 
@@ -193,6 +160,16 @@ def explain(
 
     Readings: split, captions, candidates, folds, similarity, ties, recall, cutoffs, unit, digits and more. What cannot
     be computed is listed with the reason, and what to give.
+
+    Args:
+        result: A folder that visir evaluate --out wrote, or a log of the brittleness paper.
+        system: The system's name in the published table.
+        row: The collection's name in the published table.
+        direction: t2i or i2t: explain the values of this direction only. Default: both.
+        data: A collection: that of the result. With --model, other splits, candidates and similarities are tried.
+        also: A further split whose vectors are computed, or all. Repeatable. Default: val and test, and whatever a file
+            of vectors holds.
+        limit: How many readings are shown.
     """
     from visir.evaluation.explaining import explain as explain_run
     from visir.evaluation.published import load

@@ -196,7 +196,8 @@ def granularity(
 
     Args:
         source: The collection, or what `visir.open` takes.
-        against: Other captions of the same images; differences are `source` − `against`, paired by image.
+        against: Other captions of the same images; differences are those of the collection minus these, paired by
+            image.
         profiles: The profiles of counting: "paper", "strict", "per-noun".
         split: The split, on both sides; None is everything.
         captions: The choice of captions, on both sides ("first 5" gives COCO's usual 25,000).

@@ -6,7 +6,7 @@ from visir.plugins import Application, Verb
 
 APPLICATION = Application(
     "products",
-    verbs=(Verb("products", "visir.products.cli:app"),),
+    verbs=(Verb("products", "visir.products.cli:app", group="shop"),),
     formats={"Catalogues": "visir.products.formats:FORMATS"},
     views={
         "CategoryEvaluation": "visir.products.reports.evaluation",

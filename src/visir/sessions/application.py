@@ -6,7 +6,7 @@ from visir.plugins import Application, Verb
 
 APPLICATION = Application(
     "sessions",
-    verbs=(Verb("sessions", "visir.sessions.cli:app"),),
+    verbs=(Verb("sessions", "visir.sessions.cli:app", group="shop"),),
     views={
         "AbTest": "visir.sessions.reports.ab_test",
         "Characterisation": "visir.sessions.reports.sessions",

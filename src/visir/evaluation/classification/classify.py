@@ -203,10 +203,11 @@ def classify(
         shots: Training pictures of each class: 16, (1, 2, 4, 8, 16), "all"; 0 for zero-shot alone.
         draws: How often shots are drawn.
         methods: Some of "zero-shot", "linear-probe", "tip-adapter", "tip-adapter-f"; None takes all that can be had.
-        tuning: What strength, α and β are chosen on: "validation" (at most four pictures of each class of the split
-            "val"), "cross-validation" on the shots, "fixed" for the usual values, "clip" for the linear probe as CLIP
-            does it. "auto" is "validation" where there is that split, else "cross-validation"; with one shot "fixed".
-        truth: Where the class of a picture stands: a column, "folder", "caption"; "none" labels all. None finds out.
+        tuning: What strength, α and β are chosen on: "auto", "validation", "cross-validation", "fixed", "clip". At most
+            four pictures of each class of the split "val"; cross-validation on the shots; the usual values; the linear
+            probe as CLIP does it.
+        truth: Where the class of a picture stands: a column, "folder", "caption"; "none" labels all. Default: finds
+            out. None finds out.
         split: The split that is measured; None is "test", else "val", else everything.
         train: The split that shots are drawn from.
         seed: Another seed draws other shots.

@@ -313,16 +313,16 @@ def stress(
             system can answer (thirteen for an encoder), an empty list or "none" takes none.
         corruptions: Of pictures, in the same way.
         severity: How many units (characters, words) each perturbation changes, from 1.
-        picture_severity: 1 to 5.
+        picture_severity: How badly pictures are spoilt, 1 to 5.
         seed: The seed of perturbations and tests.
-        profile: See `visir.robustness.perturb`; "paper" does what the released code did.
+        profile: Rules: "sound", or "paper", which does what the brittleness paper's released code did. See
+            `visir.robustness.perturb`.
         recall: The recall that is summed to rsum. The brittleness paper's t2i numbers are the same under all three
             readings, because a caption has one image.
         ties: How equal scores are counted.
         relevance: The set of judgements.
         gallery: The candidates: of the "split" or of the whole "collection".
-        estimator: An encoder that estimates the gains of wrong answers, for dcg_cm@10. It reads the *unperturbed*
-            caption, because that is what an answer should fit; the paper's estimator read the perturbed one.
+        estimator: A model that estimates the gains of dcg_cm: what wrong answers are worth. For dcg_cm@10.
         test: "t", "randomisation" or "wilcoxon", over images with their captions; Holm's correction over all effects.
         name: What tables call the system.
         device: Where models that are named are run.
