@@ -142,43 +142,65 @@ def _beside_published(
     "visir explain results/clip --published brittleness-table-2 --as CLIP",
     "visir explain results/clip --published paper.json --data flickr8k/ --model openai/clip-vit-base-patch32",
     "visir explain results/clip --published paper.json --direction t2i",
+    'visir explain --published "t2i R@1=37.82,R@5=82.36,R@10=82.48" --on Flickr30k --queries 1000',
 )
+@reports
 def explain(
-    result: Annotated[Path, argument("RESULT_OR_RUN")],
-    published: str,
+    result: Annotated[Path | None, argument("RESULT_OR_RUN")] = None,
+    published: str = "",
     system: Annotated[str | None, option("--as")] = None,
     row: Annotated[str | None, option("--on")] = None,
     direction: str | None = None,
     data: str | None = None,
     model: str | None = None,
     also: Annotated[list[str] | None, option(metavar="SPLIT")] = None,
+    queries: list[int] | None = None,
     limit: int = 5,
 ) -> None:
     """Find the protocol that gives a published number.
 
-    Find the plainest reading of the protocol that gives the published values to all printed digits.
+    Find the plainest reading of the protocol that gives the published values to all printed digits. Without a result,
+    find the numbers of queries that can give these digits.
 
     Readings: split, captions, candidates, folds, similarity, ties, recall, cutoffs, unit, digits and more. What cannot
     be computed is listed with the reason, and what to give.
 
     Args:
-        result: A folder that visir evaluate --out wrote, or a log of the brittleness paper.
+        result: A folder that visir evaluate --out wrote, or a log of the brittleness paper. Left out: the digits alone
+            say how many queries there were.
+        published: Published values: a JSON, TOML or CSV file, the name of an installed table, or the values themselves,
+            "t2i R@1=37.82,R@5=82.36". (required)
         system: The system's name in the published table.
         row: The collection's name in the published table.
         direction: t2i or i2t: explain the values of this direction only. Default: both.
         data: A collection: that of the result. With --model, other splits, candidates and similarities are tried.
         also: A further split whose vectors are computed, or all. Repeatable. Default: val and test, and whatever a file
             of vectors holds.
+        queries: Without a result: a number of queries to judge, that a paper states. Repeatable.
         limit: How many readings are shown.
     """
+    from visir.errors import ConfigurationError, raise_faults
     from visir.evaluation.explaining import explain as explain_run
-    from visir.evaluation.published import load
+    from visir.evaluation.published.judge import published_row, values_or_table
 
-    table = load(published)
+    faults = [] if published else ["--published is missing: a file, the name of a table, or values"]
+    if result is None:
+        others = {"--direction": direction, "--data": data, "--model": model, "--also": also}
+        faults += [f"{name} goes with a result" for name, value in others.items() if value]
+    elif queries:
+        faults.append("--queries is for digits alone, without a result")
+    raise_faults(ConfigurationError, "explain", faults, hint='visir explain --published "t2i R@1=37.82,R@5=82.36"')
+    if result is None:
+        _show_denominators(published, queries or (), system, row)
+        return
+    table = values_or_table(published)
     evaluation, source, vectors = _at_hand(result, data, model, also)
     explanation = explain_run(
         evaluation, table, source=source, vectors=vectors, direction=direction, system=system, collection=row
     )
+    tasks = [direction] if direction else list(evaluation.runs)
+    of = (evaluation.system, evaluation.protocol.collection)
+    decimals = published_row(table, tasks, system=system, collection=row, of=of)[1]
     output.answer(
         {
             "sentence": explanation.sentence,
@@ -200,7 +222,17 @@ def explain(
             "not_computable": dict(explanation.not_computable),
         }
     )
-    _show_explanation(explanation, limit, table.decimals)
+    _show_explanation(explanation, limit, decimals)
+
+
+def _show_denominators(published: str, queries: Sequence[int], system: str | None, collection: str | None) -> None:
+    from visir.evaluation.published import denominators
+    from visir.reports.tables import denominators_table
+
+    digits = denominators(published, queries=queries, system=system, collection=collection)
+    output.answer({"sentence": digits.sentence, "rows": digits.rows, "left_out": digits.left_out})
+    output.table(denominators_table(digits))
+    output.text(f"→ {digits.sentence}", "bold")
 
 
 def _show_explanation(explanation: Explanation, limit: int, decimals: int) -> None:

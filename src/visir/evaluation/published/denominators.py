@@ -209,16 +209,21 @@ class Denominators(Tabular):
             )
         says = []
         for row in telling[:SHOWN]:
-            likely = [f"{size:,}{'' if row.possible[size] == 'rounded' else ' (cut)'}" for size in row.likely[:2]]
+            likely = [
+                f"{size:,} queries ({'cut, ' if row.possible[size] == 'cut' else ''}by accident "
+                f"{100 * row.chance[size]:.2g} %)"
+                for size in row.likely[:2]
+            ]
             impossible = " or ".join(f"{size:,}" for size in list(row.impossible)[:3])
             if likely:
-                can = f"can come from {' or '.join(likely)} queries"
+                can = f"can come from {' or '.join(likely)}"
             else:
                 large = f"{min(row.possible):,} or more" if row.possible else "no usual number of"
                 can = f"can come from {large} queries"
-            says.append(f"{row.title} {can}{f', not from {impossible}' if impossible else ''}".strip())
-        more = f"; {len(telling) - SHOWN} more rows are in the table" if len(telling) > SHOWN else ""
-        return "; ".join(says) + more + "."
+            cannot = f"; not from {impossible}" if impossible else ""
+            says.append(f"{row.title or 'the printed digits'} {can}{cannot}")
+        more = f". {len(telling) - SHOWN} more rows are in the table" if len(telling) > SHOWN else ""
+        return ". ".join(says) + more + "."
 
 
 class _Printed(NamedTuple):

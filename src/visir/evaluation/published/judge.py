@@ -376,9 +376,10 @@ def published_rows(
     if isinstance(published, Published):
         rows = published.rows_of(system, collection)
         return published.title if len(published.title) < 60 else published.name, rows, None
-    row, decimals, _ = published_row(published, ("",), system=system or "", collection=collection)
-    is_text = isinstance(published, Mapping)
-    return "printed values", (row,), decimals if is_text else None
+    row, decimals, _ = published_row(published, ("",), system=system, collection=collection)
+    if not isinstance(published, Mapping):
+        return "printed values", (row,), None
+    return "printed values", (replace(row, system=system or ""),), decimals
 
 
 def values_or_table(written: str | Path) -> Mapping[str, Any] | Published:
