@@ -51,7 +51,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if names and item.get_closest_marker("nightly") is None:
             item.add_marker("slow")
     if config.args == config.getini("testpaths") and lines - seen:
-        raise pytest.UsageError(f"tests/slow.txt names tests that are not there: {sorted(lines - seen)}")
+        fault = f"tests/slow.txt names tests that are not there: {sorted(lines - seen)}"
+        print(fault, file=sys.__stderr__)  # of a worker of xdist nothing else is shown
+        raise pytest.UsageError(fault)
     if seed := os.environ.get("VISIR_TESTS_ORDER"):
         # Stable between the processes of xdist; a module stays together, for what it sets up once.
         items.sort(key=lambda item: (_drawn(seed, item.nodeid.partition("::")[0]), _drawn(seed, item.nodeid)))

@@ -142,7 +142,7 @@ def _beside_published(
     "visir explain results/clip --published brittleness-table-2 --as CLIP",
     "visir explain results/clip --published paper.json --data flickr8k/ --model openai/clip-vit-base-patch32",
     "visir explain results/clip --published paper.json --direction t2i",
-    'visir explain --published "t2i R@1=37.82,R@5=82.36,R@10=82.48" --on Flickr30k --queries 1000',
+    'visir explain --published "t2i R@1=37.82,R@5=82.36,R@10=82.48" --on Flickr30k --stated 1000',
 )
 @reports
 def explain(
@@ -154,7 +154,7 @@ def explain(
     data: str | None = None,
     model: str | None = None,
     also: Annotated[list[str] | None, option(metavar="SPLIT")] = None,
-    queries: list[int] | None = None,
+    stated: list[int] | None = None,
     limit: int = 5,
 ) -> None:
     """Find the protocol that gives a published number.
@@ -176,7 +176,7 @@ def explain(
         data: A collection: that of the result. With --model, other splits, candidates and similarities are tried.
         also: A further split whose vectors are computed, or all. Repeatable. Default: val and test, and whatever a file
             of vectors holds.
-        queries: Without a result: a number of queries to judge, that a paper states. Repeatable.
+        stated: Without a result: a number of queries that a paper states, to be judged too. Repeatable.
         limit: How many readings are shown.
     """
     from visir.errors import ConfigurationError, raise_faults
@@ -187,11 +187,11 @@ def explain(
     if result is None:
         others = {"--direction": direction, "--data": data, "--model": model, "--also": also}
         faults += [f"{name} goes with a result" for name, value in others.items() if value]
-    elif queries:
-        faults.append("--queries is for digits alone, without a result")
+    elif stated:
+        faults.append("--stated is for digits alone, without a result")
     raise_faults(ConfigurationError, "explain", faults, hint='visir explain --published "t2i R@1=37.82,R@5=82.36"')
     if result is None:
-        _show_denominators(published, queries or (), system, row)
+        _show_denominators(published, stated or (), system, row)
         return
     table = values_or_table(published)
     evaluation, source, vectors = _at_hand(result, data, model, also)

@@ -69,12 +69,10 @@ def complete_recipe(ctx: typer.Context, incomplete: str) -> Iterable[str]:
 
 @completes
 def complete_published(ctx: typer.Context, incomplete: str) -> Iterable[str]:
-    """Published tables that come with visir: the names of their files."""
-    from importlib.util import find_spec
+    """Published tables that packages have: the names of their files."""
+    from visir.plugins import PUBLISHED, plugin_folders
 
-    package = find_spec("visir.evaluation")
-    folder = Path(((package and package.submodule_search_locations) or [""])[0]) / "published"
-    yield from sorted({path.stem for path in folder.rglob("*.json")})
+    yield from sorted({path.stem for folder in plugin_folders(PUBLISHED) for path in folder.rglob("*.json")})
     yield from _files(incomplete, ".json", ".toml")
 
 
