@@ -9,23 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from visir.collections.draft import SourceDraft, TaskDraft, TaskSetDraft
+from visir.collections.layout import reader
 from visir.collections.readers.locate import relative
 from visir.collections.readers.names import compare_counts, has_key, identifier, json_head, plain_name, plain_stem
-from visir.collections.sources import Format, Option, one_of, reader_of
+from visir.collections.sources import Format
 from visir.display import counted
 from visir.errors import CollectionError
 from visir.files import read_json
 from visir.records import IMAGE
-
-
-def _reference_option(default: str) -> Option:
-    """The option of the two readings of the picture that a query begins from."""
-    return Option(
-        "reference",
-        f"the picture of a query among its candidates: candidate or excluded (the benchmark: {default})",
-        default,
-        one_of("candidate", "excluded"),
-    )
 
 
 def _files_like(folder: Path, pattern: str) -> dict[tuple[str, ...], Path]:
@@ -114,30 +105,7 @@ _GARMENTS = {"dress": 3_817, "shirt": 6_346, "toptee": 5_373}
 _FASHIONIQ = r"(dress|shirt|toptee)\.(train|val|test)"
 
 
-@reader_of(
-    name="fashioniq",
-    title="FashionIQ (composed retrieval of garments)",
-    layout="cap.dress.val.json: [{candidate, target, captions: [2]}]; split.dress.val.json: [images]; also shirt and "
-    "toptee, train and test; here or in captions/ and image_splits/; photos B00006M009.jpg",
-    reference="Wu et al., Fashion IQ (CVPR 2021); gallery=val: Chen, Gong, Bazzani, VAL (CVPR 2020)",
-    obtain="git clone https://github.com/XiaoxiaoGuo/fashion-iq; photos: https://github.com/hongwang600/fashion-iq-metadata",
-    sniff=lambda path: _has_captions(path, rf"cap\.{_FASHIONIQ}\.json"),
-    options=(
-        Option(
-            "captions",
-            "the two captions of a query: and (joined), each (a query each, as VAL), first",
-            "and",
-            one_of("and", "each", "first"),
-        ),
-        Option(
-            "gallery",
-            "split (the benchmark's image split) or val (the references and targets of the queries, as VAL)",
-            "split",
-            one_of("split", "val"),
-        ),
-        _reference_option("candidate"),
-    ),
-)
+@reader("fashioniq", sniff=lambda path: _has_captions(path, rf"cap\.{_FASHIONIQ}\.json"))
 def fashioniq(path: Path, *, captions: str, gallery: str, reference: str) -> TaskSetDraft:
     """Read `cap.CATEGORY.SPLIT.json` and `split.CATEGORY.SPLIT.json`, each category a task of its own."""
     # The two captions of a query are joined by "and", without full stops and commas at their ends. "each" makes every
@@ -204,17 +172,7 @@ _CIRR = r"(\w+)\.(train|val|test1)"
 _CIRR_PUBLISHED = {"queries of val": 4_181, "images of val": 2_297, "queries of test1": 4_148, "images of test1": 2_315}
 
 
-@reader_of(
-    name="cirr",
-    title="CIRR (composed retrieval of real-life photos)",
-    layout="captions/cap.rc2.val.json: [{pairid, reference, target_hard, caption, img_set: {members}}]; "
-    "image_splits/split.rc2.val.json: {image: path}; also train and test1; photos in img_raw/dev/",
-    reference="Liu et al., Image Retrieval on Real-life Images with Pre-trained Vision-and-Language Models (ICCV 2021)",
-    obtain="git clone -b cirr_dataset https://github.com/Cuberick-Orion/CIRR cirr; photos: of NLVR2, "
-    "https://lil.nlp.cornell.edu/nlvr/",
-    sniff=lambda path: _has_captions(path, r"cap\.rc\d+\.(train|val|test1)\.json"),
-    options=(_reference_option("excluded"),),
-)
+@reader("cirr", sniff=lambda path: _has_captions(path, r"cap\.rc\d+\.(train|val|test1)\.json"))
 def cirr(path: Path, *, reference: str) -> TaskSetDraft:
     """Read `cap.rc2.SPLIT.json` and `split.rc2.SPLIT.json`: two tasks with the same queries."""
     # - `it2i`: all images of the split are candidates; its hit@k is the benchmark's recall@k.
@@ -300,27 +258,7 @@ def _is_circo(path: Path) -> bool:
     return any(file.is_file() and _circo_files(file) for file in files)
 
 
-@reader_of(
-    name="circo",
-    title="CIRCO (composed retrieval with several right answers)",
-    layout="annotations/val.json: [{id, reference_img_id, target_img_id, gt_img_ids, relative_caption, shared_concept, "
-    "semantic_aspects}]; test.json; COCO2017_unlabeled/annotations/image_info_unlabeled2017.json; photos in "
-    "COCO2017_unlabeled/unlabeled2017/",
-    reference="Baldrati et al., Zero-Shot Composed Image Retrieval with Textual Inversion (ICCV 2023)",
-    obtain="git clone https://github.com/miccunifi/CIRCO; http://images.cocodataset.org/zips/unlabeled2017.zip and "
-    "http://images.cocodataset.org/annotations/image_info_unlabeled2017.zip",
-    sniff=_is_circo,
-    options=(
-        Option("index", "the file of the images that are searched (default: beside), or named: those it names", ""),
-        Option(
-            "text",
-            "the text of a query: caption, or concept (the shared concept before it)",
-            "caption",
-            one_of("caption", "concept"),
-        ),
-        _reference_option("candidate"),
-    ),
-)
+@reader("circo", sniff=_is_circo)
 def circo(path: Path, *, index: str, text: str, reference: str) -> TaskDraft:
     """Read `val.json` and `test.json`; the documents are the images of COCO's unlabeled2017."""
     # A query has several right answers: `gt_img_ids` with grade 1, `target_img_id` with grade 2. The benchmark's mAP@k

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import visir.collections.composed_layouts as composed_layouts
 import visir.collections.cub as cub
+import visir.collections.layout as layout
 import visir.collections.layouts as layouts
 import visir.collections.qrels_reading as qrels_reading
 import visir.collections.shop_layouts as shop_layouts
@@ -66,6 +67,7 @@ for _one in (
     webdataset.FORMAT,
     products.FORMAT,
     table.FORMAT,
+    layout.own,
     torchvision_sets.idx,
     folders.photos,
     generated.FORMAT,

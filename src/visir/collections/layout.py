@@ -1,0 +1,656 @@
+"""A layout as data: which files a source has, which of their columns hold what, and what their rows become.
+
+Published benchmarks are in `layouts.toml`; a layout of one's own is a TOML file of the same form (`own`).
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal, get_args
+
+import pyarrow.parquet as pq
+
+from visir.collections.archives import pictures_in_cells
+from visir.collections.draft import ChoiceDraft, Draft, TaskDraft
+from visir.collections.readers.choice_table import MISSING, ChoiceColumns, add_choice, has_columns
+from visir.collections.readers.names import (
+    SPLITS,
+    compare_counts,
+    head,
+    identifier,
+    image_id,
+    plain_name,
+    plain_stem,
+    split_in,
+    whole,
+)
+from visir.collections.readers.table import facts_table
+from visir.collections.readers.task_reader import TaskPart, TaskReader, TaskTable
+from visir.collections.sources import AnyFormat, Format, Option, one_of
+from visir.collections.tables import OnFault, faults_into, json_lines, read_rows, sniffed_columns
+from visir.errors import CollectionError, VisirError, nearest, raise_faults
+from visir.files import read_json, read_lines, read_text, user_path
+
+Row = dict[str, Any]
+Make = Literal["captions", "choices", "task"]
+_NUMBER, _KEY = "number", "key"
+"""Columns of every row, beside "file", the name of its file without endings: its number from 0; and its `id`, or its
+name in a dictionary of JSON, or else its number."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows:
+    """Files of one form, and which of their columns hold what."""
+
+    # Names inside the source: "captions.json", "*/captions_*.json", "texts/{language}.txt". The first that fits any
+    # file counts; {language} is a column of all rows of its file. A `.gz` or `.xz` behind the name need not be said.
+    files: tuple[str, ...]
+    # What a row says ("image", "caption", …) → the column that says it: its name, "a.b" and "a[].b" within JSON,
+    # "{a}/{b}" of several; "a | b" is the first that a row has; of choices "a, b" are several.
+    columns: Mapping[str, str]
+    # Where the rows are. "": those of a table, or of the list or dictionary in a JSON file; "NAME": those in the list
+    # of JSON that is called so; "file": each file is one, of a text with the column "text".
+    rows: str = ""
+    # Lines of text are rows: "{image}#{number}\t{caption}". The last field is the rest of the line.
+    line: str = ""
+    further: tuple[str, ...] = ()  # columns that are kept by their names: facts of images, labels of choices
+    has: tuple[str, ...] = ()  # what such a file is told by; () takes the columns that a row needs
+    optional: bool = False  # whether a source may be without such files, if it has others
+    once: bool = False  # whether an image has one row: a second one is a fault; otherwise its rows are joined
+    part: TaskPart = "queries"  # of a task: which part of it these are
+
+    def find(self, folder: Path, fits: Callable[[Path], bool] | None = None) -> list[tuple[Path, Row]]:
+        """The files in a folder, each with what its name says."""
+        for pattern in self.files:
+            files = _matching(folder, pattern.split("/"), {})
+            if found := [file for file in files if (fits or self.fits)(file[0])]:
+                return found
+        return []
+
+    def fits(self, file: Path) -> bool:
+        """Whether the beginning of a file has these columns, as far as it tells."""
+        if self.line:
+            first = head(file).split(b"\n", 1)[0].decode("utf-8-sig", "replace")
+            return _pattern(self.line, ends=True).match(first) is not None
+        names = self.has or self.needed
+        if plain_name(file).lower().endswith((".csv", ".tsv")):
+            return {*names} <= {*sniffed_columns(file)}
+        if not plain_name(file).lower().endswith((".parquet", *_JSON)):
+            return {*names} <= {"text"}
+        return has_columns(file, *names) if names else bool(head(file))
+
+    @property
+    def needed(self) -> list[str]:
+        """The columns of what a row needs that are told by their names alone."""
+        of_file = {name for pattern in self.files for name in _FIELD.findall(pattern)}
+        columns = [column for says, column in self.columns.items() if says in _NEEDED and "|" not in column]
+        names = [name.strip() for column in columns for name in column.split(",") if "{" not in name]
+        plain = [part for name in names for part in name.replace("[]", "").split(".")]
+        return [name for name in plain if name not in {*of_file, *_MADE} and not name.isdecimal()]
+
+
+Files = list[tuple[Rows, Path, Row]]
+"""Each file with the table that it is, and what its name says."""
+
+
+@dataclass
+class Reading:
+    """A source that is being read: what the hooks of a layout look at."""
+
+    layout: Layout
+    path: Path
+    options: dict[str, Any]
+    draft: Any  # a `Draft`, a `ChoiceDraft` or a `TaskDraft`
+    files: Files
+    kept: Any = None  # what the hooks of this layout remember
+    file: Path = Path()  # the file that is being read
+    parsed: tuple[Path, Any] | None = None  # the last file of JSON, and what is in it
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout(Format):
+    """A layout of files whose rows become a collection, choices or a task."""
+
+    tables: tuple[Rows, ...]  # its files, in the order in which they are read
+    make: Make = "captions"  # what the rows become
+    called: str = ""  # the name of what it becomes; "" takes that of the file
+    said: str = "{called} {files}"  # where it comes from, in words
+    sniff: Callable[[Path], bool] = lambda path: False
+    read: Callable[..., Any] = lambda path: None
+    lack: str | Callable[[Path], str] = ""  # what is missing where there are no such files
+    own_ids: bool = False  # whether images without a column of ids are called by COCO's number or their base name
+    split: str = ""  # the split of images of which no column says one
+    measures: tuple[str, ...] = ("all_first",)  # of choices
+    pictures: str = ""  # where the pictures of choices are to be had
+    published: Mapping[str, int] = field(default_factory=dict)  # what the whole distribution has: "images" → how many
+    # Hooks, for what columns cannot say.
+    fits: Callable[[Path], bool] | None = None  # tells the files of the layout
+    choose: Callable[[Path, Files, dict[str, Any]], Files] | None = None  # which of the files are read
+    begin: Callable[[Reading], None] | None = None  # before the first row
+    opened: Callable[[Reading, Any], None] | None = None  # sees a JSON file as a whole
+    row: Callable[[Reading, str, Row], Row | None] | None = None  # changes a row; None leaves it out
+    finish: Callable[[Reading], None] | None = None  # after the last row
+
+    def __post_init__(self) -> None:
+        if self.read is Layout.read:
+            object.__setattr__(self, "read", self._read)
+        if self.sniff is Layout.sniff:
+            object.__setattr__(self, "sniff", self._sniff)
+
+    def _sniff(self, path: Path) -> bool:
+        try:
+            return any(self._files(rows, path) for rows in self.tables)
+        except OSError:
+            return False
+
+    def _files(self, rows: Rows, path: Path) -> list[tuple[Path, Row]]:
+        """The files of a table: those of a folder, or the one that is named, if it fits."""
+        if path.is_dir():
+            return rows.find(path, self.fits)
+        return [(path, _name_says(path, rows.files))] if path.is_file() and (self.fits or rows.fits)(path) else []
+
+    def find(self, path: Path) -> Files:
+        """The files of a source; raises `CollectionError` where a table has none."""
+        files: Files = []
+        missing = []
+        for rows in self.tables:
+            found = self._files(rows, path)
+            if not path.is_dir() and self.make != "choices" and not rows.optional:
+                found = [(path, _name_says(path, rows.files))]  # what it lacks is then told row by row
+            files += [(rows, *file) for file in found]
+            missing += [] if found or rows.optional else [f"no {rows.files[0]} in it"]
+        if missing or not files:
+            lack = self.lack(path) if callable(self.lack) else self.lack
+            needed = ", ".join(self.tables[0].has or self.tables[0].needed)
+            raise self.lacks(
+                path, *([lack] if lack else [f"no file with {needed}"] if self.make == "choices" else missing)
+            )
+        return sorted(files, key=lambda entry: entry[1]) if len(self.tables) > 1 else files
+
+    def _read(self, path: Path, **options: Any) -> Any:
+        files = self.find(path)
+        if self.choose:
+            files = self.choose(path, files, options)
+        names = ", ".join(dict.fromkeys(file.name for _, file, _ in files))
+        name = self.called or plain_stem(path)
+        source = self.said.format(called=name, files=names, path=path.absolute().name)
+        root = path if path.is_dir() else path.parent
+        reading = Reading(self, path, options, None, files)
+        if self.make == "captions":
+            reading.draft = Draft(name, root, source)
+        elif self.make == "choices":
+            missing = options.get("missing", MISSING.default)
+            reading.draft = ChoiceDraft(
+                name, root, source, measures=self.measures, missing=missing, obtain=self.pictures
+            )
+        else:
+            reading.draft = TaskDraft(name, root, source)
+        if self.begin:
+            self.begin(reading)
+        {"captions": _captions, "choices": _choices, "task": _task}[self.make](reading)
+        if self.finish:
+            self.finish(reading)
+        draft = reading.draft
+        if self.published:
+            counts = {"images": len(draft.ids)} if not isinstance(draft, Draft) else {
+                "images": len(draft.ids), "languages": len(set(draft.languages)),
+                **{f"images of {split}": draft.splits.count(split) for split in ("train", "test")},
+            }  # fmt: skip
+            compare_counts(draft, self.published, counts)
+        return draft
+
+
+# Which files there are, and what is in their rows.
+
+_JSON = (".json", ".jsonl", ".jsonlines", ".ndjson")
+_FIELD = re.compile(r"\{([^{}]+)\}")
+_DIGITS = (_NUMBER, "year")
+_NEEDED = ("id", "image", "caption", "wrong", "query", "document")
+_MADE = (_NUMBER, _KEY, "file", "value")
+_RECORDS = tuple(f"{folder}*{ending}" for folder in ("", "data/") for ending in (".json*", ".ndjson", ".parquet"))
+"""Where choices are, if nobody says."""
+
+
+def _pattern(text: str, *, ends: bool = False) -> re.Pattern[str]:
+    """What a name ("captions_{split}*.json") or a line with fields looks like; a number has digits alone."""
+    # ends: Whether the last field of a line takes the rest of it, and no other field a tab.
+    parts = _FIELD.split(text)
+    plain = [re.escape(part).replace(r"\ ", "[ \t]") if ends else re.escape(part).replace(r"\*", ".*")
+             for part in parts[::2]]  # fmt: skip
+    built = plain[0]
+    for place, name in enumerate(parts[1::2], 1):
+        last = ends and place == len(plain) - 1
+        kind = ".*" if last else r"\d+" if name in _DIGITS else r"[^\t]+?" if ends else ".+?"
+        built += f"(?P<{name}>{kind}){plain[place]}"
+    return re.compile(f"^{built}$", re.DOTALL)
+
+
+def _matching(folder: Path, parts: list[str], known: Row) -> Iterator[tuple[Path, Row]]:
+    """The files below a folder whose names fit the parts of a pattern, one after the other."""
+    pattern, rest = _pattern(parts[0]), parts[1:]
+    for entry in sorted(folder.iterdir()) if folder.is_dir() else ():
+        is_wanted = entry.is_dir() if rest else entry.is_file()
+        match = pattern.match(entry.name if rest else plain_name(entry)) if is_wanted else None
+        if match is not None and not entry.name.startswith("."):
+            says = {**known, **match.groupdict()}
+            if rest:
+                yield from _matching(entry, rest, says)
+            else:
+                yield entry, says
+
+
+def _name_says(file: Path, patterns: Iterable[str]) -> Row:
+    """What the name of a file says by the first pattern that it fits."""
+    matches = (_pattern(pattern.rpartition("/")[2]).match(plain_name(file)) for pattern in patterns)
+    return next((match.groupdict() for match in matches if match), {})
+
+
+def _rows(reading: Reading, rows: Rows, file: Path, says: Row) -> Iterator[tuple[str, Row]]:
+    """The rows of a file, each with its place, after the hook of the layout."""
+    hook, reading.file = reading.layout.row, file
+    known = {"file": plain_stem(file), **says}
+    for number, (place, row) in enumerate(_plain_rows(reading, rows, file)):
+        place = f"{file.name}, {place}" if place else file.name
+        for column, value in known.items():
+            row.setdefault(column, value)
+        row.setdefault(_NUMBER, number)
+        if _KEY not in row:
+            row[_KEY] = number if row.get("id") is None else row["id"]
+        changed = row if hook is None else hook(reading, place, row)
+        if changed is not None:
+            yield place, changed
+
+
+def _plain_rows(reading: Reading, rows: Rows, file: Path) -> Iterator[tuple[str, Row]]:
+    name, fault = plain_name(file).lower(), reading.draft.fault
+    if rows.line:
+        pattern = _pattern(rows.line, ends=True)
+        for number, line in enumerate(read_lines(file), start=1):
+            match = pattern.match(line)
+            if match is not None:
+                yield f"line {number}", match.groupdict()
+            elif line.strip():
+                fault(f"{file.name}, line {number}: expected {_said(rows.line)}, found {line[:60]!r}")
+    elif name.endswith(_JSON[1:]):
+        yield from json_lines(file, faults_into(fault, file))
+    elif name.endswith((".csv", ".tsv", ".parquet")):
+        held = set(pictures_in_cells(file)) if name.endswith(".parquet") else ()
+        columns = [column for column in pq.read_schema(file).names if column not in held] if held else None
+        yield from read_rows(file, faults_into(fault, file), columns=columns)
+    elif not name.endswith(".json"):
+        yield "", {"text": read_text(file).strip()}
+    else:
+        if reading.parsed is None or reading.parsed[0] != file:
+            try:
+                reading.parsed = file, read_json(file)
+            except VisirError as damaged:
+                if rows.rows != "file":
+                    raise
+                fault(str(damaged.message))  # the other files may be whole
+                return
+        content = reading.parsed[1]
+        if reading.layout.opened:
+            reading.layout.opened(reading, content)
+        for place, row in _json_rows(reading.layout, rows, file, content):
+            if isinstance(row, dict):
+                yield place, row
+            elif isinstance(row, list):
+                yield place, {str(position): value for position, value in enumerate(row)}
+            else:
+                fault(f"{file.name}, {place}: expected an object, found {str(row)[:40]!r}")
+
+
+def _json_rows(layout: Layout, rows: Rows, file: Path, content: Any) -> Iterator[tuple[str, Any]]:
+    """The rows of a JSON file, whatever they are."""
+    if rows.rows == "file":
+        yield "", content
+    elif isinstance(content, dict) and not rows.rows:
+        for key, value in content.items():
+            row = value if isinstance(value, dict) else {"value": value}
+            own = key if row.get("id") is None else str(row["id"])
+            yield f"item {own}", {_KEY: own, **row}
+    else:
+        listed = content if not rows.rows else content.get(rows.rows) if isinstance(content, dict) else None
+        if not isinstance(listed, list):
+            raise layout.lacks(file, f"no list called {rows.rows!r}" if rows.rows else "no list of rows")
+        for number, row in enumerate(listed):
+            own = row["id"] if isinstance(row, dict) and row.get("id") is not None else number
+            yield f"{rows.rows}[{number}]" if rows.rows else f"item {own}", row
+
+
+def _said(line: str) -> str:
+    """A line with fields as people read it."""
+    return _FIELD.sub(r"\1", line).replace("\t", "<TAB>")
+
+
+def _value(column: str) -> Callable[[Row], Any]:
+    """What finds the value of a column in a row; None where it has none."""
+    if "|" in column:
+        getters = [_value(name.strip()) for name in column.split("|")]
+        return lambda row: next((value for get in getters if (value := get(row)) is not None), None)
+    if "{" in column:
+        names = _FIELD.findall(column)
+        pieces = [(before, name) for before, name in zip(_FIELD.split(column)[::2], names, strict=False)]
+        end = _FIELD.split(column)[-1]
+        return lambda row: (
+            None
+            if any(row.get(name) in (None, "") for name in names)
+            else "".join(f"{before}{row[name]}" for before, name in pieces) + end
+        )
+    inside, _, entry = column.partition("[].")
+    if entry:
+        outer, inner = _value(inside), _value(entry)
+        return lambda row: (
+            [inner(part) if isinstance(part, dict) else None for part in listed]
+            if isinstance(listed := outer(row), list)
+            else None
+        )
+    outer_name, _, inner_name = column.partition(".")
+    if inner_name:
+        deeper = _value(inner_name)
+        return lambda row: deeper(part) if isinstance(part := row.get(outer_name), dict) else row.get(column)
+    return lambda row: row.get(column)
+
+
+# What the rows become.
+
+_SAYS: dict[str, tuple[str, ...]] = {
+    "captions": ("id", "image", "split", "caption", "caption_id", "language"),
+    "choices": ("id", "image", "caption", "wrong"),
+    "queries": ("id", "text", "image"),
+    "documents": ("id", "text", "image", "title"),
+    "judgements": ("query", "document", "grade", "split"),
+    "candidates": ("query", "document", "split"),
+}
+"""What a row of captions, of choices, or of a part of a task can say."""
+_IN_TASKS = {"id": "_id", "query": "query-id", "document": "corpus-id", "grade": "score"}
+
+
+def _captions(reading: Reading) -> None:
+    """Images and their captions. Files without a column of images have captions alone, of images that others have."""
+    images = _Images(reading.draft)
+    for rows, file, says in reading.files:
+        images.read(reading, rows, file, says)
+    images.finish()
+
+
+@dataclass
+class _Images:
+    """What is known of the images of a draft while files are read."""
+
+    draft: Draft
+    captions: dict[str, int] = field(default_factory=dict)  # how many captions each image has so far
+    first: dict[str, tuple[int, str, str | None]] = field(default_factory=dict)  # its row, its place, and its name
+    facts: dict[str, Row] = field(default_factory=dict)  # the further columns of its first row
+    differing: dict[str, str] = field(default_factory=dict)  # those that differ between its rows, and where
+
+    def read(self, reading: Reading, rows: Rows, file: Path, says: Row) -> None:
+        """All rows of one file; one that lacks something is a fault."""
+        draft, layout, columns = self.draft, reading.layout, rows.columns
+        shows, has_id, has_captions = (role in columns for role in ("image", "id", "caption"))
+        get_id, get_image, get_split, get_caption, get_caption_id, get_language = (
+            _value(columns[role]) if role in columns else lambda row: None for role in _SAYS["captions"]
+        )
+        usual = reading.options.get("split_name")
+        usual = usual if usual is not None else split_in(file.name) if layout.split == "name" else layout.split
+        for place, row in _rows(reading, rows, file, says):
+            name, own, texts = get_image(row), get_id(row), get_caption(row)
+            lacks = "image" if shows and (name is None or name == "") else "id" if has_id and own in (None, "") else ""
+            lacks = lacks or ("caption" if has_captions and texts is None else "")
+            if lacks or not (name is None or type(name) is str):
+                what = (
+                    f"no {_last(columns[lacks])!r}"
+                    if lacks
+                    else f"a name of a file must be text, found {str(name)[:40]!r}"
+                )
+                draft.fault(f"{place}: {what}")
+                continue
+            listed = texts if type(texts) is list else () if texts is None else (texts,)
+            ids = get_caption_id(row)
+            try:
+                own = identifier(own) if has_id else image_id(name) if layout.own_ids else name
+                ids = None if ids is None else [identifier(one) for one in (ids if type(ids) is list else (ids,))]
+            except TypeError as fault:
+                draft.fault(f"{place}: {fault}")
+                continue
+            if shows:
+                self._add(rows, place, own, name, get_split(row), usual, row)
+            number, language = self.captions.get(own, 0), get_language(row)
+            if ids is not None and len(ids) != len(listed):
+                draft.fault(f"{place}: {len(listed)} captions, but {len(ids)} ids of captions")
+                continue
+            for position, text in enumerate(listed):
+                if type(text) is not str:
+                    inside, _, entry = _last(columns["caption"]).rpartition("[].")
+                    what = f"no {entry!r}" if text is None else f"must be text, found {str(text)[:40]!r}"
+                    draft.fault(f"{place}, {inside or entry}[{position}]: {what}")
+                    continue
+                tongue = language[position] if type(language) is list else language
+                draft.add_caption(f"{own}#{number}" if ids is None else ids[position], text, own, tongue)
+                number += 1
+            self.captions[own] = number
+
+    def _add(self, rows: Rows, place: str, own: str, name: str, split: Any, usual: str, row: Row) -> None:
+        """What a row says of an image: a new one, or the one that earlier rows had."""
+        part = usual if split is None or split == "" else SPLITS.get(str(split).lower(), str(split))
+        known = None if rows.once else self.first.get(own)
+        if known is None:
+            self.first[own] = len(self.draft.ids), place, name
+            self.draft.add_image(own, name, part)
+            if rows.further:
+                self.facts[own] = {column: row.get(column) for column in rows.further}
+            return
+        at, before, first = known
+        if first != name:
+            self.draft.fault(f"{place}: {name!r} and {first!r} are both image {own!r}")
+        if part != self.draft.splits[at] and part:
+            is_first = not self.draft.splits[at]
+            self.draft.splits[at] = part if is_first else self.draft.splits[at]
+            if not is_first:
+                self.draft.fault(
+                    f"{own}: split {self.draft.splits[at]!r} in {before}, but {part!r} in {place}; an image has one"
+                )
+        for column in rows.further:
+            if column not in self.differing and row.get(column) != self.facts[own][column]:
+                self.differing[column] = f"{own}, {before} and {place}"
+
+    def finish(self) -> None:
+        """The further columns as facts, but for those that differ between the rows of an image."""
+        kept = [{"image_id": own, **{key: value for key, value in facts.items() if key not in self.differing}}
+                for own, facts in self.facts.items()]  # fmt: skip
+        self.draft.facts = facts_table(kept)
+        self.draft.notes += [
+            f"column {name!r} is left out: it differs between the rows of an image ({where})"
+            for name, where in self.differing.items()
+        ]
+
+
+def _last(column: str) -> str:
+    """The column as errors call it: of several, the last."""
+    return column.rpartition("|")[2].strip()
+
+
+def _choices(reading: Reading) -> None:
+    """Items of one picture, with right and wrong captions; or of several pictures, each with its caption."""
+    for rows, file, says in reading.files:
+        several = {role: tuple(name.strip() for name in names.split(",")) for role, names in rows.columns.items()}
+        columns = ChoiceColumns(several["image"], several["caption"], several.get("wrong", ()), None, rows.further)
+        own = _value(rows.columns.get("id", _KEY))
+        for place, row in _rows(reading, rows, file, says):
+            add_choice(reading.draft, columns, str(own(row)), place, row, every=True)
+
+
+def _task(reading: Reading) -> None:
+    """Queries, documents, judgements, and candidates where queries have their own."""
+    tables: dict[TaskPart, list[TaskTable]] = {part: [] for part in get_args(TaskPart)}
+    for rows, file, says in reading.files:
+        columns = {_IN_TASKS.get(role, role): _value(name) for role, name in rows.columns.items()}
+
+        def lines(
+            report: OnFault, columns: Any = columns, rows: Rows = rows, file: Path = file, says: Row = says
+        ) -> Iterator[tuple[str, Row]]:
+            for place, row in _rows(reading, rows, file, says):
+                labels = {name: row.get(name) for name in rows.further}
+                yield place, labels | {name: get(row) for name, get in columns.items()}
+
+        tables[rows.part].append(TaskTable(rows.part, lines, str(says.get("split", ""))))
+    labels = [name for rows in reading.layout.tables if rows.part == "queries" for name in rows.further]
+    TaskReader(reading.draft, labels=",".join(labels) or None).read(tables, join_titles=True, drop=False)
+
+
+# The published layouts, by name; and a layout of one's own, which is a TOML file with the same keys.
+
+_OF_LAYOUT = ("name", "title", "cite", "obtain", "make", "tables", "split", "own_ids")
+_OF_ROWS = ("files", "columns", "rows", "line", "further", "once", "part", "has", "optional")
+
+
+@cache
+def _listed() -> dict[str, dict[str, Any]]:
+    return tomllib.loads(Path(__file__).with_name("layouts.toml").read_text(encoding="utf-8"))
+
+
+def _about(name: str, parse: Mapping[str, Any]) -> dict[str, Any]:
+    """What `layouts.toml` says of a layout; `parse` reads options by their names."""
+    about = _with_rows(_listed()[name])
+    options = [
+        Option(option["name"], option["about"], option.get("default"), parse.get(option["name"]) or _parser(option))
+        for option in about.pop("options", ())
+    ]
+    options += [MISSING] if about.get("make") == "choices" else []
+    return {"name": name, "reference": about.pop("cite"), "options": tuple(options), **about}
+
+
+def published(name: str, /, *, parse: Mapping[str, Any] = MappingProxyType({}), **hooks: Any) -> Layout:
+    """The layout of this name in `layouts.toml`, with what columns cannot say."""
+    return Layout(**_about(name, parse), **hooks)
+
+
+def reader(name: str, kind: type[AnyFormat] = Format, /, **hooks: Any) -> Callable[[Callable[..., Any]], AnyFormat]:  # type: ignore[assignment]
+    """The same for a layout whose files are read by the function below."""
+    return lambda read: kind(**_about(name, {}), read=read, **hooks)
+
+
+def _parser(option: Mapping[str, Any]) -> Callable[[str], Any]:
+    if "one_of" in option:
+        return one_of(*option["one_of"])
+    return whole(option["least"]) if "least" in option else float if option.get("kind") == "number" else str
+
+
+def _with_rows(about: Mapping[str, Any]) -> dict[str, Any]:
+    """What TOML says of a layout, with its tables as `Rows`."""
+    rows = [
+        Rows(**{**table, "files": tuple([files] if isinstance(files := table.get("files", _RECORDS), str) else files),
+                **{key: tuple(table[key]) for key in ("further", "has") if key in table}})
+        for table in about.get("tables", ())
+    ]  # fmt: skip
+    lists: dict[str, Any] = {
+        key: tuple(value) for key, value in about.items() if isinstance(value, list) and key != "tables"
+    }
+    return {**about, **lists, **({"tables": tuple(rows)} if rows else {})}
+
+
+def read_layout(file: Path) -> Layout:
+    """The layout that a TOML file describes; raises `CollectionError` with all that is wrong with it."""
+    try:
+        content = tomllib.loads(read_text(file))
+    except tomllib.TOMLDecodeError as fault:
+        raise CollectionError(f"{file}: not valid TOML: {fault}", code="layout-not-toml") from fault
+    make, tables = content.get("make", "captions"), content.get("tables", [])
+    faults = [f"unknown key {key!r}: {nearest(key, _OF_LAYOUT)}" for key in content.keys() - {*_OF_LAYOUT}]
+    faults += _other_kinds(
+        content, dict.fromkeys(("name", "title", "cite", "obtain", "split"), str) | {"own_ids": bool}
+    )
+    if make not in get_args(Make):
+        faults.append(f"make must be one of {', '.join(get_args(Make))}, not {str(make)[:40]!r}")
+    if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
+        tables, faults = [], [*faults, "there must be at least one [[tables]]"]
+    for number, table in enumerate(tables, 1):
+        says = _SAYS.get(str(table.get("part", "queries") if make == "task" else make), ())
+        faults += [f"table {number}: {fault}" for fault in _faults_of(table, says)]
+    raise_faults(CollectionError, f"{file}: no layout", faults, hint="docs/how-to/describe-a-layout.md explains it")
+    name = content.pop("name", plain_stem(file))
+    about = {"title": name, "layout": f"as {file.name} says", **_with_rows(content)}
+    said = f"{about['title'].replace('{', '{{').replace('}', '}}')} {{files}}"
+    return Layout(
+        name=name, reference=about.pop("cite", ""), called=name, said=said, pictures=about.get("obtain", ""),
+        choose=_inside, **about,
+    )  # fmt: skip
+
+
+def _inside(path: Path, files: Files, options: Mapping[str, Any]) -> Files:
+    """The files, if all are inside the source: whose layout a stranger wrote may have links to anywhere."""
+    root = path.resolve() if path.is_dir() else path.resolve().parent
+    outside = [file.name for _, file, _ in files if not file.resolve().is_relative_to(root)]
+    raise_faults(
+        CollectionError,
+        f"{path}: files of a layout",
+        [f"{name} is a link out of it" for name in outside],
+        hint="put the file itself there",
+    )
+    return files
+
+
+def _other_kinds(content: Mapping[str, Any], kinds: Mapping[str, type]) -> Iterator[str]:
+    """The keys whose values are of another kind."""
+    for key, kind in kinds.items():
+        if key in content and not isinstance(content[key], kind):
+            yield f"{key} must be {_KINDS[kind]}, found {str(content[key])[:40]!r}"
+
+
+_KINDS = {str: "a text", bool: "true or false", list: "a list"}
+
+
+def _faults_of(table: Mapping[str, Any], says: tuple[str, ...]) -> Iterator[str]:
+    """What is wrong with a table of a layout."""
+    yield from (f"unknown key {key!r}: {nearest(key, _OF_ROWS)}" for key in table.keys() - {*_OF_ROWS})
+    kinds = {"rows": str, "line": str, "part": str, "once": bool, "optional": bool, "further": list, "has": list}
+    yield from _other_kinds(table, kinds)
+    files = table.get("files", [*_RECORDS] if "wrong" in says else None)
+    files = [files] if isinstance(files, str) else files
+    if not isinstance(files, list) or not files or not all(isinstance(name, str) and name for name in files):
+        yield "files must be the name of a file, or a list of names"
+    else:
+        yield from (f"files: {name!r} is not inside the source" for name in files if not _is_inside(name))
+    columns = table.get("columns")
+    if not isinstance(columns, dict) or not columns or not all(isinstance(name, str) for name in columns.values()):
+        yield 'columns must say which column has what: { image = "file_name", caption = "text" }'
+        return
+    yield from (f"columns: unknown {key!r}: {nearest(key, says)}" for key in columns.keys() - {*says})
+    yield from (f"columns: {key} = {name!r} is not inside the source"
+                for key, name in columns.items() if key == "image" and not _is_inside(name))  # fmt: skip
+
+
+def _is_inside(name: str) -> bool:
+    """Whether a name of files stays inside the folder that is read."""
+    return not name.startswith(("/", "~", "\\")) and ".." not in name.replace("\\", "/").split("/") and ":" not in name
+
+
+def _read_own(path: Path, *, layout: str | Path = "", missing: str = "drop") -> Any:
+    """Read a source whose layout a TOML file says; the file may lie in the source."""
+    file = user_path(layout)
+    if layout and not file.is_file() and (path / file).is_file():
+        file = path / file
+    if not layout or not file.is_file():
+        raise CollectionError(
+            f"{layout or path}: {'no such file' if layout else 'which layout?'}.",
+            hint="FOLDER?layout=FILE.toml names the file that says which files and columns there are",
+            code="no-layout",
+        )
+    return read_layout(file).read(path, missing=missing)
+
+
+own = Format(
+    name="layout",
+    title="a layout of your own",
+    layout="FOLDER?layout=FILE.toml: the file says which files and columns there are",
+    reference="as people write it",
+    sniff=lambda path: False,
+    read=_read_own,
+    options=(Option("layout", "the TOML file that describes the layout", ""), MISSING),
+)
