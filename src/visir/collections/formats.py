@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import visir.collections.composed_layouts as composed_layouts
 import visir.collections.cub as cub
 import visir.collections.layout as layout
 import visir.collections.layouts as layouts
@@ -43,9 +42,9 @@ for _one in (
     task_layouts.cola_single,
     task_layouts.mmeb,
     choice_table.FORMAT,
-    composed_layouts.fashioniq,
-    composed_layouts.cirr,
-    composed_layouts.circo,
+    task_layouts.fashioniq,
+    task_layouts.cirr,
+    task_layouts.circo,
     layouts.docci,
     layouts.dci,
     layouts.urban1k,

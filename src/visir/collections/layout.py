@@ -45,7 +45,7 @@ name in a dictionary of JSON, or else its number."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rows:
+class LayoutTable:
     """Files of one form, and which of their columns hold what."""
 
     # Names inside the source: "captions.json", "*/captions_*.json", "texts/{language}.txt". The first that fits any
@@ -69,8 +69,8 @@ class Rows:
         """The files in a folder, each with what its name says."""
         for pattern in self.files:
             files = _matching(folder, pattern.split("/"), {})
-            if found := [file for file in files if (fits or self.fits)(file[0])]:
-                return found
+            if fitting := [file for file in files if (fits or self.fits)(file[0])]:
+                return fitting
         return []
 
     def fits(self, file: Path) -> bool:
@@ -95,32 +95,32 @@ class Rows:
         return [name for name in plain if name not in {*of_file, *_MADE} and not name.isdecimal()]
 
 
-Files = list[tuple[Rows, Path, Row]]
+Files = list[tuple[LayoutTable, Path, Row]]
 """Each file with the table that it is, and what its name says."""
 
 
 @dataclass
-class Reading:
+class LayoutReading:
     """A source that is being read: what the hooks of a layout look at."""
 
-    layout: Layout
+    layout: SourceLayout
     path: Path
     options: dict[str, Any]
     draft: Any  # a `Draft`, a `ChoiceDraft` or a `TaskDraft`
     files: Files
-    kept: Any = None  # what the hooks of this layout remember
+    memory: Any = None  # what the hooks of this layout remember
     file: Path = Path()  # the file that is being read
     parsed: tuple[Path, Any] | None = None  # the last file of JSON, and what is in it
 
 
 @dataclass(frozen=True, kw_only=True)
-class Layout(Format):
+class SourceLayout(Format):
     """A layout of files whose rows become a collection, choices or a task."""
 
-    tables: tuple[Rows, ...]  # its files, in the order in which they are read
+    tables: tuple[LayoutTable, ...]  # its files, in the order in which they are read
     make: Make = "captions"  # what the rows become
     called: str = ""  # the name of what it becomes; "" takes that of the file
-    said: str = "{called} {files}"  # where it comes from, in words
+    source: str = "{called} {files}"  # where it comes from, in words
     sniff: Callable[[Path], bool] = lambda path: False
     read: Callable[..., Any] = lambda path: None
     lack: str | Callable[[Path], str] = ""  # what is missing where there are no such files
@@ -132,15 +132,15 @@ class Layout(Format):
     # Hooks, for what columns cannot say.
     fits: Callable[[Path], bool] | None = None  # tells the files of the layout
     choose: Callable[[Path, Files, dict[str, Any]], Files] | None = None  # which of the files are read
-    begin: Callable[[Reading], None] | None = None  # before the first row
-    opened: Callable[[Reading, Any], None] | None = None  # sees a JSON file as a whole
-    row: Callable[[Reading, str, Row], Row | None] | None = None  # changes a row; None leaves it out
-    finish: Callable[[Reading], None] | None = None  # after the last row
+    begin: Callable[[LayoutReading], None] | None = None  # before the first row
+    opened: Callable[[LayoutReading, Any], None] | None = None  # sees a JSON file as a whole
+    row: Callable[[LayoutReading, str, Row], Row | None] | None = None  # changes a row; None leaves it out
+    finish: Callable[[LayoutReading], None] | None = None  # after the last row
 
     def __post_init__(self) -> None:
-        if self.read is Layout.read:
+        if self.read is SourceLayout.read:
             object.__setattr__(self, "read", self._read)
-        if self.sniff is Layout.sniff:
+        if self.sniff is SourceLayout.sniff:
             object.__setattr__(self, "sniff", self._sniff)
 
     def _sniff(self, path: Path) -> bool:
@@ -149,7 +149,7 @@ class Layout(Format):
         except OSError:
             return False
 
-    def _files(self, rows: Rows, path: Path) -> list[tuple[Path, Row]]:
+    def _files(self, rows: LayoutTable, path: Path) -> list[tuple[Path, Row]]:
         """The files of a table: those of a folder, or the one that is named, if it fits."""
         if path.is_dir():
             return rows.find(path, self.fits)
@@ -160,11 +160,11 @@ class Layout(Format):
         files: Files = []
         missing = []
         for rows in self.tables:
-            found = self._files(rows, path)
+            fitting = self._files(rows, path)
             if not path.is_dir() and self.make != "choices" and not rows.optional:
-                found = [(path, _name_says(path, rows.files))]  # what it lacks is then told row by row
-            files += [(rows, *file) for file in found]
-            missing += [] if found or rows.optional else [f"no {rows.files[0]} in it"]
+                fitting = [(path, _name_says(path, rows.files))]  # what it lacks is then told row by row
+            files += [(rows, *file) for file in fitting]
+            missing += [] if fitting or rows.optional else [f"no {rows.files[0]} in it"]
         if missing or not files:
             lack = self.lack(path) if callable(self.lack) else self.lack
             needed = ", ".join(self.tables[0].has or self.tables[0].needed)
@@ -179,9 +179,9 @@ class Layout(Format):
             files = self.choose(path, files, options)
         names = ", ".join(dict.fromkeys(file.name for _, file, _ in files))
         name = self.called or plain_stem(path)
-        source = self.said.format(called=name, files=names, path=path.absolute().name)
+        source = self.source.format(called=name, files=names, path=path.absolute().name)
         root = path if path.is_dir() else path.parent
-        reading = Reading(self, path, options, None, files)
+        reading = LayoutReading(self, path, options, None, files)
         if self.make == "captions":
             reading.draft = Draft(name, root, source)
         elif self.make == "choices":
@@ -251,40 +251,43 @@ def _name_says(file: Path, patterns: Iterable[str]) -> Row:
     return next((match.groupdict() for match in matches if match), {})
 
 
-def _rows(reading: Reading, rows: Rows, file: Path, says: Row) -> Iterator[tuple[str, Row]]:
+def _rows(reading: LayoutReading, rows: LayoutTable, file: Path, says: Row) -> Iterator[tuple[str, Row]]:
     """The rows of a file, each with its place, after the hook of the layout."""
     hook, reading.file = reading.layout.row, file
-    known = {"file": plain_stem(file), **says}
+    known = tuple(({"file": plain_stem(file), **says}).items())
+    used = " ".join(rows.columns.values())
+    is_counted = reading.layout.make != "captions" or _NUMBER in used or _KEY in used  # not for each of a million lines
     for number, (place, row) in enumerate(_plain_rows(reading, rows, file)):
-        place = f"{file.name}, {place}" if place else file.name
-        for column, value in known.items():
+        for column, value in known:
             row.setdefault(column, value)
-        row.setdefault(_NUMBER, number)
-        if _KEY not in row:
-            row[_KEY] = number if row.get("id") is None else row["id"]
+        if is_counted:
+            row.setdefault(_NUMBER, number)
+            if _KEY not in row:
+                row[_KEY] = number if row.get("id") is None else row["id"]
         changed = row if hook is None else hook(reading, place, row)
         if changed is not None:
             yield place, changed
 
 
-def _plain_rows(reading: Reading, rows: Rows, file: Path) -> Iterator[tuple[str, Row]]:
+def _plain_rows(reading: LayoutReading, rows: LayoutTable, file: Path) -> Iterator[tuple[str, Row]]:
     name, fault = plain_name(file).lower(), reading.draft.fault
     if rows.line:
         pattern = _pattern(rows.line, ends=True)
         for number, line in enumerate(read_lines(file), start=1):
             match = pattern.match(line)
             if match is not None:
-                yield f"line {number}", match.groupdict()
+                yield f"{file.name}, line {number}", match.groupdict()
             elif line.strip():
                 fault(f"{file.name}, line {number}: expected {_said(rows.line)}, found {line[:60]!r}")
     elif name.endswith(_JSON[1:]):
-        yield from json_lines(file, faults_into(fault, file))
+        yield from ((f"{file.name}, {place}", row) for place, row in json_lines(file, faults_into(fault, file)))
     elif name.endswith((".csv", ".tsv", ".parquet")):
         held = set(pictures_in_cells(file)) if name.endswith(".parquet") else ()
         columns = [column for column in pq.read_schema(file).names if column not in held] if held else None
-        yield from read_rows(file, faults_into(fault, file), columns=columns)
+        for place, row in read_rows(file, faults_into(fault, file), columns=columns):
+            yield f"{file.name}, {place}", row
     elif not name.endswith(".json"):
-        yield "", {"text": read_text(file).strip()}
+        yield file.name, {"text": read_text(file).strip()}
     else:
         if reading.parsed is None or reading.parsed[0] != file:
             try:
@@ -303,25 +306,28 @@ def _plain_rows(reading: Reading, rows: Rows, file: Path) -> Iterator[tuple[str,
             elif isinstance(row, list):
                 yield place, {str(position): value for position, value in enumerate(row)}
             else:
-                fault(f"{file.name}, {place}: expected an object, found {str(row)[:40]!r}")
+                fault(f"{place}: expected an object, found {str(row)[:40]!r}")
 
 
-def _json_rows(layout: Layout, rows: Rows, file: Path, content: Any) -> Iterator[tuple[str, Any]]:
+def _json_rows(layout: SourceLayout, rows: LayoutTable, file: Path, content: Any) -> Iterator[tuple[str, Any]]:
     """The rows of a JSON file, whatever they are."""
     if rows.rows == "file":
-        yield "", content
+        yield file.name, content
     elif isinstance(content, dict) and not rows.rows:
         for key, value in content.items():
             row = value if isinstance(value, dict) else {"value": value}
             own = key if row.get("id") is None else str(row["id"])
-            yield f"item {own}", {_KEY: own, **row}
+            yield f"{file.name}, item {own}", {_KEY: own, **row}
     else:
         listed = content if not rows.rows else content.get(rows.rows) if isinstance(content, dict) else None
         if not isinstance(listed, list):
             raise layout.lacks(file, f"no list called {rows.rows!r}" if rows.rows else "no list of rows")
         for number, row in enumerate(listed):
-            own = row["id"] if isinstance(row, dict) and row.get("id") is not None else number
-            yield f"{rows.rows}[{number}]" if rows.rows else f"item {own}", row
+            if rows.rows:
+                yield f"{file.name}, {rows.rows}[{number}]", row
+            else:
+                own = row["id"] if isinstance(row, dict) and row.get("id") is not None else number
+                yield f"{file.name}, item {own}", row
 
 
 def _said(line: str) -> str:
@@ -335,22 +341,28 @@ def _value(column: str) -> Callable[[Row], Any]:
         getters = [_value(name.strip()) for name in column.split("|")]
         return lambda row: next((value for get in getters if (value := get(row)) is not None), None)
     if "{" in column:
+        form = "%s".join(part.replace("%", "%%") for part in _FIELD.split(column)[::2])
         names = _FIELD.findall(column)
-        pieces = [(before, name) for before, name in zip(_FIELD.split(column)[::2], names, strict=False)]
-        end = _FIELD.split(column)[-1]
-        return lambda row: (
-            None
-            if any(row.get(name) in (None, "") for name in names)
-            else "".join(f"{before}{row[name]}" for before, name in pieces) + end
-        )
+
+        def joined(row: Row) -> str | None:
+            values = tuple(map(row.get, names))
+            return None if None in values or "" in values else form % values
+
+        return joined
     inside, _, entry = column.partition("[].")
     if entry:
         outer, inner = _value(inside), _value(entry)
-        return lambda row: (
-            [inner(part) if isinstance(part, dict) else None for part in listed]
-            if isinstance(listed := outer(row), list)
-            else None
-        )
+
+        def listed(row: Row) -> list[Any] | None:
+            parts = outer(row)
+            if type(parts) is not list:
+                return None
+            try:
+                return [part.get(entry) for part in parts] if "." not in entry else [inner(part) for part in parts]
+            except AttributeError:  # entries that are no objects
+                return [inner(part) if isinstance(part, dict) else None for part in parts]
+
+        return listed
     outer_name, _, inner_name = column.partition(".")
     if inner_name:
         deeper = _value(inner_name)
@@ -372,7 +384,7 @@ _SAYS: dict[str, tuple[str, ...]] = {
 _IN_TASKS = {"id": "_id", "query": "query-id", "document": "corpus-id", "grade": "score"}
 
 
-def _captions(reading: Reading) -> None:
+def _captions(reading: LayoutReading) -> None:
     """Images and their captions. Files without a column of images have captions alone, of images that others have."""
     images = _Images(reading.draft)
     for rows, file, says in reading.files:
@@ -390,38 +402,48 @@ class _Images:
     facts: dict[str, Row] = field(default_factory=dict)  # the further columns of its first row
     differing: dict[str, str] = field(default_factory=dict)  # those that differ between its rows, and where
 
-    def read(self, reading: Reading, rows: Rows, file: Path, says: Row) -> None:
+    def read(self, reading: LayoutReading, rows: LayoutTable, file: Path, says: Row) -> None:
         """All rows of one file; one that lacks something is a fault."""
         draft, layout, columns = self.draft, reading.layout, rows.columns
-        shows, has_id, has_captions = (role in columns for role in ("image", "id", "caption"))
         get_id, get_image, get_split, get_caption, get_caption_id, get_language = (
-            _value(columns[role]) if role in columns else lambda row: None for role in _SAYS["captions"]
+            _value(columns[role]) if role in columns else None for role in _SAYS["captions"]
         )
         usual = reading.options.get("split_name")
         usual = usual if usual is not None else split_in(file.name) if layout.split == "name" else layout.split
+        add_caption, captions = draft.add_caption, self.captions
         for place, row in _rows(reading, rows, file, says):
-            name, own, texts = get_image(row), get_id(row), get_caption(row)
-            lacks = "image" if shows and (name is None or name == "") else "id" if has_id and own in (None, "") else ""
-            lacks = lacks or ("caption" if has_captions and texts is None else "")
-            if lacks or not (name is None or type(name) is str):
-                what = (
-                    f"no {_last(columns[lacks])!r}"
-                    if lacks
-                    else f"a name of a file must be text, found {str(name)[:40]!r}"
-                )
+            own: Any = get_id and get_id(row)
+            name: Any = get_image and get_image(row)
+            texts, lacks = get_caption and get_caption(row), ""
+            if get_image and (name is None or name == ""):
+                lacks = "image"
+            elif get_id and (own is None or own == ""):
+                lacks = "id"
+            elif get_caption and texts is None:
+                lacks = "caption"
+            if lacks or (get_image and type(name) is not str):
+                what = f"no {_last(columns[lacks])!r}" if lacks else f"no name of a file, but {str(name)[:40]!r}"
                 draft.fault(f"{place}: {what}")
                 continue
-            listed = texts if type(texts) is list else () if texts is None else (texts,)
-            ids = get_caption_id(row)
+            ids: Any = get_caption_id and get_caption_id(row)
             try:
-                own = identifier(own) if has_id else image_id(name) if layout.own_ids else name
-                ids = None if ids is None else [identifier(one) for one in (ids if type(ids) is list else (ids,))]
+                own = identifier(own) if get_id else image_id(name) if layout.own_ids else name
+                if type(ids) is list:
+                    ids = [identifier(each) for each in ids]
+                elif ids is not None:
+                    ids = identifier(ids)
             except TypeError as fault:
                 draft.fault(f"{place}: {fault}")
                 continue
-            if shows:
-                self._add(rows, place, own, name, get_split(row), usual, row)
-            number, language = self.captions.get(own, 0), get_language(row)
+            if get_image:
+                self._add(rows, place, own, name, get_split and get_split(row), usual, row)
+            number, language = captions.get(own, 0), get_language and get_language(row)
+            if type(texts) is str and type(ids) is not list and type(language) is not list:  # as in most rows
+                captions[own] = number + 1
+                add_caption(f"{own}#{number}" if ids is None else ids, texts, own, language)
+                continue
+            listed = texts if type(texts) is list else [] if texts is None else [texts]
+            ids = [ids] if isinstance(ids, str) else ids
             if ids is not None and len(ids) != len(listed):
                 draft.fault(f"{place}: {len(listed)} captions, but {len(ids)} ids of captions")
                 continue
@@ -432,14 +454,16 @@ class _Images:
                     draft.fault(f"{place}, {inside or entry}[{position}]: {what}")
                     continue
                 tongue = language[position] if type(language) is list else language
-                draft.add_caption(f"{own}#{number}" if ids is None else ids[position], text, own, tongue)
+                add_caption(f"{own}#{number}" if ids is None else ids[position], text, own, tongue)
                 number += 1
-            self.captions[own] = number
+            captions[own] = number
 
-    def _add(self, rows: Rows, place: str, own: str, name: str, split: Any, usual: str, row: Row) -> None:
+    def _add(self, rows: LayoutTable, place: str, own: str, name: str, split: Any, usual: str, row: Row) -> None:
         """What a row says of an image: a new one, or the one that earlier rows had."""
-        part = usual if split is None or split == "" else SPLITS.get(str(split).lower(), str(split))
         known = None if rows.once else self.first.get(own)
+        if known and known[2] == name and not rows.further and (not split or split == self.draft.splits[known[0]]):
+            return
+        part = SPLITS.get(str(split).lower(), str(split)) if split else usual
         if known is None:
             self.first[own] = len(self.draft.ids), place, name
             self.draft.add_image(own, name, part)
@@ -462,9 +486,9 @@ class _Images:
 
     def finish(self) -> None:
         """The further columns as facts, but for those that differ between the rows of an image."""
-        kept = [{"image_id": own, **{key: value for key, value in facts.items() if key not in self.differing}}
-                for own, facts in self.facts.items()]  # fmt: skip
-        self.draft.facts = facts_table(kept)
+        facts = [{"image_id": own, **{key: value for key, value in row.items() if key not in self.differing}}
+                 for own, row in self.facts.items()]  # fmt: skip
+        self.draft.facts = facts_table(facts)
         self.draft.notes += [
             f"column {name!r} is left out: it differs between the rows of an image ({where})"
             for name, where in self.differing.items()
@@ -476,7 +500,7 @@ def _last(column: str) -> str:
     return column.rpartition("|")[2].strip()
 
 
-def _choices(reading: Reading) -> None:
+def _choices(reading: LayoutReading) -> None:
     """Items of one picture, with right and wrong captions; or of several pictures, each with its caption."""
     for rows, file, says in reading.files:
         several = {role: tuple(name.strip() for name in names.split(",")) for role, names in rows.columns.items()}
@@ -486,14 +510,14 @@ def _choices(reading: Reading) -> None:
             add_choice(reading.draft, columns, str(own(row)), place, row, every=True)
 
 
-def _task(reading: Reading) -> None:
+def _task(reading: LayoutReading) -> None:
     """Queries, documents, judgements, and candidates where queries have their own."""
     tables: dict[TaskPart, list[TaskTable]] = {part: [] for part in get_args(TaskPart)}
     for rows, file, says in reading.files:
         columns = {_IN_TASKS.get(role, role): _value(name) for role, name in rows.columns.items()}
 
         def lines(
-            report: OnFault, columns: Any = columns, rows: Rows = rows, file: Path = file, says: Row = says
+            report: OnFault, columns: Any = columns, rows: LayoutTable = rows, file: Path = file, says: Row = says
         ) -> Iterator[tuple[str, Row]]:
             for place, row in _rows(reading, rows, file, says):
                 labels = {name: row.get(name) for name in rows.further}
@@ -526,9 +550,9 @@ def _about(name: str, parse: Mapping[str, Any]) -> dict[str, Any]:
     return {"name": name, "reference": about.pop("cite"), "options": tuple(options), **about}
 
 
-def published(name: str, /, *, parse: Mapping[str, Any] = MappingProxyType({}), **hooks: Any) -> Layout:
+def published(name: str, /, *, parse: Mapping[str, Any] = MappingProxyType({}), **hooks: Any) -> SourceLayout:
     """The layout of this name in `layouts.toml`, with what columns cannot say."""
-    return Layout(**_about(name, parse), **hooks)
+    return SourceLayout(**_about(name, parse), **hooks)
 
 
 def reader(name: str, kind: type[AnyFormat] = Format, /, **hooks: Any) -> Callable[[Callable[..., Any]], AnyFormat]:  # type: ignore[assignment]
@@ -543,19 +567,19 @@ def _parser(option: Mapping[str, Any]) -> Callable[[str], Any]:
 
 
 def _with_rows(about: Mapping[str, Any]) -> dict[str, Any]:
-    """What TOML says of a layout, with its tables as `Rows`."""
-    rows = [
-        Rows(**{**table, "files": tuple([files] if isinstance(files := table.get("files", _RECORDS), str) else files),
-                **{key: tuple(table[key]) for key in ("further", "has") if key in table}})
-        for table in about.get("tables", ())
-    ]  # fmt: skip
-    lists: dict[str, Any] = {
+    """What TOML says of a layout, with its tables as `LayoutTable`."""
+    rows = []
+    for table in about.get("tables", ()):
+        files = table.get("files", _RECORDS)
+        lists = {key: tuple(table[key]) for key in ("further", "has") if key in table}
+        rows.append(LayoutTable(**{**table, **lists, "files": (files,) if isinstance(files, str) else tuple(files)}))
+    further: dict[str, Any] = {
         key: tuple(value) for key, value in about.items() if isinstance(value, list) and key != "tables"
     }
-    return {**about, **lists, **({"tables": tuple(rows)} if rows else {})}
+    return {**about, **further, **({"tables": tuple(rows)} if rows else {})}
 
 
-def read_layout(file: Path) -> Layout:
+def read_layout(file: Path) -> SourceLayout:
     """The layout that a TOML file describes; raises `CollectionError` with all that is wrong with it."""
     try:
         content = tomllib.loads(read_text(file))
@@ -576,9 +600,9 @@ def read_layout(file: Path) -> Layout:
     raise_faults(CollectionError, f"{file}: no layout", faults, hint="docs/how-to/describe-a-layout.md explains it")
     name = content.pop("name", plain_stem(file))
     about = {"title": name, "layout": f"as {file.name} says", **_with_rows(content)}
-    said = f"{about['title'].replace('{', '{{').replace('}', '}}')} {{files}}"
-    return Layout(
-        name=name, reference=about.pop("cite", ""), called=name, said=said, pictures=about.get("obtain", ""),
+    source = f"{about['title'].replace('{', '{{').replace('}', '}}')} {{files}}"
+    return SourceLayout(
+        name=name, reference=about.pop("cite", ""), called=name, source=source, pictures=about.get("obtain", ""),
         choose=_inside, **about,
     )  # fmt: skip
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from visir.collections.draft import Draft
-from visir.collections.layout import Files, Layout, Reading, Row, published, reader
+from visir.collections.layout import Files, LayoutReading, Row, SourceLayout, published, reader
 from visir.collections.picture_kinds import is_picture_name
 from visir.collections.readers.names import (
     compare_counts,
@@ -48,19 +48,20 @@ def _lines_of(draft: Draft, file: Path, images: Sequence[str]) -> list[str]:
 # JSON of COCO and of those who took its pictures.
 
 
-def _named_by_itself(reading: Reading, content: Any) -> None:
+def _named_by_itself(reading: LayoutReading, content: Any) -> None:
     if isinstance(content, dict) and content.get("dataset"):
         reading.draft.name = str(content["dataset"])
 
 
-def _karpathy_row(reading: Reading, place: str, row: Row) -> Row:
+def _karpathy_row(reading: LayoutReading, place: str, row: Row) -> Row:
     if row.get("split") == "restval" and reading.options["restval"] == "train":
         row["split"] = "train"
+    own = row.get("imgid")
     sentences = row.get("sentences")
-    for sentence in sentences if isinstance(sentences, list) and "imgid" in row else ():
-        if isinstance(sentence, dict) and sentence.get("imgid", row["imgid"]) != row["imgid"]:
-            own = f"sentence {sentence.get('sentid')} says it belongs to {sentence['imgid']}"
-            reading.draft.fault(f"{place} ({row.get('filename')}): {own}")
+    for sentence in sentences if own is not None and type(sentences) is list else ():
+        if type(sentence) is dict and sentence.get("imgid", own) != own:
+            wrong = f"sentence {sentence.get('sentid')} says it belongs to {sentence['imgid']}"
+            reading.draft.fault(f"{place} ({row.get('filename')}): {wrong}")
     return row
 
 
@@ -101,19 +102,19 @@ def _is_annotation_list(path: Path) -> bool:
     return text.startswith(b"[") and has_key(text, "image") and (has_key(text, "caption") or has_key(text, "captions"))
 
 
-def _first_captions(reading: Reading, place: str, row: Row) -> Row:
+def _first_captions(reading: LayoutReading, place: str, row: Row) -> Row:
     """The row with as many captions as its image still may have."""
     most, texts = reading.options["captions_per_image"], row.get("caption", row.get("captions"))
     if most is None or texts is None or not isinstance(row.get("image"), str):
         return row
-    reading.kept = reading.kept or {}
+    reading.memory = reading.memory or {}
     own, listed = image_id(row["image"]), texts if isinstance(texts, list) else [texts]
-    left = most - reading.kept.get(own, 0)
-    reading.kept[own] = reading.kept.get(own, 0) + len(listed)
+    left = most - reading.memory.get(own, 0)
+    reading.memory[own] = reading.memory.get(own, 0) + len(listed)
     return {**row, "caption": listed[: max(left, 0)]}
 
 
-def _given_ids(reading: Reading) -> None:
+def _given_ids(reading: LayoutReading) -> None:
     """The ids of captions that somebody has in a list."""
     given, draft = reading.options["caption_ids"], reading.draft
     if given is None:
@@ -130,7 +131,7 @@ def _given_ids(reading: Reading) -> None:
 annotation_list = published("annotation_list", sniff=_is_annotation_list, row=_first_captions, finish=_given_ids)
 
 
-def _read_pool(reading: Reading) -> None:
+def _read_pool(reading: LayoutReading) -> None:
     """The names of the pool of images by their stems, of `*_img_filenames.npy`."""
     path, pool = reading.path, reading.options["pool"]
     stem = plain_stem(path).removesuffix("_ann")
@@ -149,20 +150,20 @@ def _read_pool(reading: Reading) -> None:
         reading.draft.notes.append("no image pool")
     else:
         reading.options["pool"] = pool
-        reading.kept = {Path(name).stem: name for name in map(str, read_array(Path(pool)).tolist())}
+        reading.memory = {Path(name).stem: name for name in map(str, read_array(Path(pool)).tolist())}
         reading.draft.notes.append(f"pool {Path(pool).name}")
 
 
-def _in_pool(reading: Reading, place: str, row: Row) -> Row:
-    name = None if reading.kept is None else reading.kept.pop(row["key"], None)
-    if name is None and reading.kept is not None:
+def _in_pool(reading: LayoutReading, place: str, row: Row) -> Row:
+    name = None if reading.memory is None else reading.memory.pop(row["key"], None)
+    if name is None and reading.memory is not None:
         pool = Path(reading.options["pool"]).name
         reading.draft.fault(f"image {row['key']!r} has captions, but is not in {pool}")
     return {**row, "name": name or f"{row['key']}.jpg"}
 
 
-def _without_captions(reading: Reading) -> None:
-    for name in (reading.kept or {}).values():
+def _without_captions(reading: LayoutReading) -> None:
+    for name in (reading.memory or {}).values():
         reading.draft.add_image(image_id(name), name, "pool")
 
 
@@ -180,7 +181,7 @@ fine_grained = published(
 _LIST = re.compile(r"^(?:.*[_.]|flickr8k)?(train|val|valid|dev|test)(?:Images|_images|_ids)?\.txt$", re.IGNORECASE)
 
 
-def _read_lists(reading: Reading) -> None:
+def _read_lists(reading: LayoutReading) -> None:
     """The split of each image, from lists of names beside the captions, or where `splits=` says."""
     splits, folder = reading.options["splits"], reading.draft.root
     if splits == "none":
@@ -206,12 +207,12 @@ def _read_lists(reading: Reading) -> None:
         for name in filter(None, map(str.strip, read_lines(file))):
             if split_of.setdefault(name, split) != split:
                 reading.draft.fault(f"image {name!r} is in the lists of {split_of[name]} and of {split}")
-    reading.kept = files, split_of, {}
+    reading.memory = files, split_of, {}
 
 
-def _listed_row(reading: Reading, place: str, row: Row) -> Row | None:
+def _listed_row(reading: LayoutReading, place: str, row: Row) -> Row | None:
     """The row with the split of its image; None where it is in no list and shall be left out."""
-    files, split_of, seen = reading.kept
+    files, split_of, seen = reading.memory
     image = row["image"]
     if image not in seen:
         split = split_of.pop(image, None) or split_of.pop(image.removesuffix(".jpg"), None)
@@ -225,9 +226,9 @@ def _listed_row(reading: Reading, place: str, row: Row) -> Row | None:
     return row
 
 
-def _tell_lists(reading: Reading) -> None:
+def _tell_lists(reading: LayoutReading) -> None:
     """Note what the lists did, and images that they name and the captions do not."""
-    (files, split_of, seen), draft = reading.kept, reading.draft
+    (files, split_of, seen), draft = reading.memory, reading.draft
     name = reading.files[0][1].name
     for image, split in split_of.items():
         draft.fault(f"the list of {split} names image {image!r}, which has no captions in {name}")
@@ -239,7 +240,7 @@ def _tell_lists(reading: Reading) -> None:
         draft.notes.append(f"{counted(left_out, 'images')} in no split list left out")
 
 
-flickr_tokens: Layout = published(
+flickr_tokens: SourceLayout = published(
     "flickr_tokens",
     sniff=lambda path: path.is_file() and flickr_tokens.tables[0].fits(path),
     begin=_read_lists,
@@ -491,7 +492,7 @@ def xtd(path: Path) -> Draft:
     return draft
 
 
-def _all_languages(reading: Reading, place: str, row: Row) -> Row:
+def _all_languages(reading: LayoutReading, place: str, row: Row) -> Row:
     """The row with the captions of all languages behind each other."""
     texts, ids, languages = [], [], []
     key = row.get("image/key")
@@ -505,7 +506,7 @@ def _all_languages(reading: Reading, place: str, row: Row) -> Row:
     return {**row, "locale": locale, "caption": texts, "caption_id": ids, "language": languages}
 
 
-def _some_captions(reading: Reading) -> None:
+def _some_captions(reading: LayoutReading) -> None:
     if reading.draft.ids and not reading.draft.texts:
         raise xm3600.lacks(reading.path, f"no captions in {reading.files[0][1].name} ({{LANGUAGE: {{caption: […]}}}})")
 
@@ -516,7 +517,7 @@ xm3600 = published("xm3600", row=_all_languages, finish=_some_captions)
 # Long captions.
 
 
-def _docci_split(reading: Reading, place: str, row: Row) -> Row:
+def _docci_split(reading: LayoutReading, place: str, row: Row) -> Row:
     # The two sets for qualitative work (100 images each) are no part of train and test.
     prefix = str(row.get("example_id")).rpartition("_")[0]
     return {**row, "split": prefix} if prefix.startswith("qual_") else row
@@ -555,35 +556,35 @@ def urban1k(path: Path) -> Draft:
     return draft
 
 
-def _dci_begin(reading: Reading) -> None:
+def _dci_begin(reading: LayoutReading) -> None:
     """The split of each annotation file."""
     folder, draft = reading.files[0][1].parent.parent, reading.draft
     draft.root = folder
     draft.source = f"Densely Captioned Images {folder.absolute().name}/, {reading.options['text']}"
-    reading.kept = {"splits": {}, "without": 0}
+    reading.memory = {"splits": {}, "without": 0}
     if not (folder / "splits.json").is_file():
         draft.notes.append("no splits.json: no splits")
         return
     content = read_json(folder / "splits.json")
     if not isinstance(content, dict) or not all(isinstance(names, list) for names in content.values()):
         raise CollectionError(f"{folder / 'splits.json'}: expected {{split: [annotation files]}}.")
-    reading.kept["splits"] = {str(name): str(split) for split, names in content.items() for name in names}
+    reading.memory["splits"] = {str(name): str(split) for split, names in content.items() for name in names}
 
 
-def _dci_row(reading: Reading, place: str, row: Row) -> Row | None:
+def _dci_row(reading: LayoutReading, place: str, row: Row) -> Row | None:
     """The row with the chosen captions, and how many masked parts there are."""
     if not row.get("image") or not row.get("short_caption"):
         return row  # that they are missing is said where columns are looked up
     texts = _dci_texts(row, reading.options["text"])
-    splits = reading.kept["splits"]
-    reading.kept["without"] += not texts
+    splits = reading.memory["splits"]
+    reading.memory["without"] += not texts
     split = splits.get(place, "unlisted" if splits else "")
     row |= {"caption": texts, "split": split, "masks": len(row.get("mask_data") or ())}
     return row if texts else None
 
 
-def _dci_finish(reading: Reading) -> None:
-    without, text = reading.kept["without"], reading.options["text"]
+def _dci_finish(reading: LayoutReading) -> None:
+    without, text = reading.memory["without"], reading.options["text"]
     if without and not reading.draft.ids:
         raise CollectionError(
             f"{reading.files[0][1].parent}: no photo has {text}.",
@@ -616,7 +617,7 @@ def _mask_text(mask: Mapping[str, Any]) -> str:
     return f"{label}: {caption}" if quality == 0 and caption else label
 
 
-dci: Layout = published(
+dci: SourceLayout = published(
     "dci",
     sniff=lambda path: (
         bool(dci.tables[0].find(path))

@@ -196,8 +196,8 @@ def add_choice(
         if isinstance(text, str) and text.strip():
             captions[name] = text
         elif every or text not in (None, "") or name in columns.right:
-            found = "there is none" if text in (None, "") else f"found {str(text)[:40]!r}"
-            draft.fault(f"{place}: {name!r} must be a text; {found}")
+            problem = "there is none" if text in (None, "") else f"found {str(text)[:40]!r}"
+            draft.fault(f"{place}: {name!r} must be a text; {problem}")
             return
     if len(pictures) == 1 and len(captions) == len(columns.right):
         draft.fault(f"{place}: no wrong caption ({', '.join(columns.wrong)})")
