@@ -225,8 +225,10 @@ def _pattern(text: str, *, ends: bool = False) -> re.Pattern[str]:
              for part in parts[::2]]  # fmt: skip
     built = plain[0]
     for place, name in enumerate(parts[1::2], 1):
-        last = ends and place == len(plain) - 1
-        kind = ".*" if last else r"\d+" if name in _DIGITS else r"[^\t]+?" if ends else ".+?"
+        last, after = ends and place == len(plain) - 1, parts[2 * place][:1]
+        # A field of a line ends at the last such letter before the tab, or, in lines without tabs, at the first.
+        field = r"[^\t]+" if "\t" in text else f"[^\t{re.escape(after)}]+"
+        kind = ".*" if last else r"\d+" if name in _DIGITS else field if ends else ".+?"
         built += f"(?P<{name}>{kind}){plain[place]}"
     return re.compile(f"^{built}$", re.DOTALL)
 
@@ -254,9 +256,13 @@ def _name_says(file: Path, patterns: Iterable[str]) -> Row:
 def _rows(reading: LayoutReading, rows: LayoutTable, file: Path, says: Row) -> Iterator[tuple[str, Row]]:
     """The rows of a file, each with its place, after the hook of the layout."""
     hook, reading.file = reading.layout.row, file
-    known = tuple(({"file": plain_stem(file), **says}).items())
-    used = " ".join(rows.columns.values())
-    is_counted = reading.layout.make != "captions" or _NUMBER in used or _KEY in used  # not for each of a million lines
+    used, records = " ".join(rows.columns.values()), reading.layout.make != "captions"
+    names = {"file": plain_stem(file), **says}
+    known = tuple((column, value) for column, value in names.items() if records or column in used)
+    is_counted = records or _NUMBER in used or _KEY in used  # not for each of a million lines
+    if not (hook or known or is_counted):
+        yield from _plain_rows(reading, rows, file)
+        return
     for number, (place, row) in enumerate(_plain_rows(reading, rows, file)):
         for column, value in known:
             row.setdefault(column, value)
@@ -300,34 +306,37 @@ def _plain_rows(reading: LayoutReading, rows: LayoutTable, file: Path) -> Iterat
         content = reading.parsed[1]
         if reading.layout.opened:
             reading.layout.opened(reading, content)
-        for place, row in _json_rows(reading.layout, rows, file, content):
-            if isinstance(row, dict):
-                yield place, row
-            elif isinstance(row, list):
-                yield place, {str(position): value for position, value in enumerate(row)}
-            else:
-                fault(f"{place}: expected an object, found {str(row)[:40]!r}")
+        yield from _json_rows(reading, rows, file, content)
 
 
-def _json_rows(layout: SourceLayout, rows: LayoutTable, file: Path, content: Any) -> Iterator[tuple[str, Any]]:
-    """The rows of a JSON file, whatever they are."""
-    if rows.rows == "file":
-        yield file.name, content
-    elif isinstance(content, dict) and not rows.rows:
-        for key, value in content.items():
-            row = value if isinstance(value, dict) else {"value": value}
-            own = key if row.get("id") is None else str(row["id"])
-            yield f"{file.name}, item {own}", {_KEY: own, **row}
-    else:
-        listed = content if not rows.rows else content.get(rows.rows) if isinstance(content, dict) else None
-        if not isinstance(listed, list):
-            raise layout.lacks(file, f"no list called {rows.rows!r}" if rows.rows else "no list of rows")
-        for number, row in enumerate(listed):
-            if rows.rows:
-                yield f"{file.name}, {rows.rows}[{number}]", row
-            else:
-                own = row["id"] if isinstance(row, dict) and row.get("id") is not None else number
-                yield f"{file.name}, item {own}", row
+def _json_rows(reading: LayoutReading, rows: LayoutTable, file: Path, content: Any) -> Iterator[tuple[str, Row]]:
+    """The rows of a JSON file; what is no object and no list is a fault."""
+    name = rows.rows
+    if name == "file":
+        content = [content]
+    elif isinstance(content, dict) and not name:
+        content = [{_KEY: key, **(value if isinstance(value, dict) else {"value": value})}
+                   for key, value in content.items()]  # fmt: skip
+        for row in content:
+            row[_KEY] = row[_KEY] if row.get("id") is None else str(row["id"])
+    elif name:
+        content = content.get(name) if isinstance(content, dict) else None
+    if not isinstance(content, list):
+        raise reading.layout.lacks(file, f"no list called {name!r}" if name else "no list of rows")
+    before = f"{file.name}, {name}["
+    for number, row in enumerate(content):
+        if name and type(row) is dict:
+            yield (f"{before}{number}]" if name != "file" else file.name), row
+            continue
+        own = row.get(_KEY, row.get("id")) if isinstance(row, dict) else None
+        place = file.name if name == "file" else f"{file.name}, item {number if own is None else own}"
+        place = f"{before}{number}]" if name not in ("", "file") else place
+        if isinstance(row, dict):
+            yield place, row
+        elif isinstance(row, list):
+            yield place, {str(position): value for position, value in enumerate(row)}
+        else:
+            reading.draft.fault(f"{place}: expected an object, found {str(row)[:40]!r}")
 
 
 def _said(line: str) -> str:
