@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import chain, compress, islice, repeat
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, get_args
@@ -17,7 +19,7 @@ from typing import Any, Literal, get_args
 import pyarrow.parquet as pq
 
 from visir.collections.archives import pictures_in_cells
-from visir.collections.draft import ChoiceDraft, Draft, TaskDraft
+from visir.collections.draft import MANY, ChoiceDraft, Draft, TaskDraft
 from visir.collections.readers.choice_table import MISSING, ChoiceColumns, add_choice, has_columns
 from visir.collections.readers.names import (
     SPLITS,
@@ -95,6 +97,64 @@ class LayoutTable:
         return [name for name in plain if name not in {*of_file, *_MADE} and not name.isdecimal()]
 
 
+@dataclass
+class Batch:
+    """Some rows of a file, looked at column by column."""
+
+    place: Callable[[int], str]  # where a row is, as errors say it
+    rows: list[Row]
+    # What is not, or no longer, as the rows have it: fields of lines, columns that a hook changed; and those looked up.
+    columns: dict[str, list[Any]] = field(default_factory=dict)
+    # Lists of objects in JSON, by the column that has them, with all their objects in one row.
+    lists: dict[str, tuple[list[list[Any] | None], Batch]] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> list[Any]:
+        """The values of a column by its name; None where a row has none."""
+        if name not in self.columns:
+            self.columns[name] = [row.get(name) for row in self.rows]
+        return self.columns[name]
+
+    def values(self, column: str) -> list[Any]:
+        """The same for a column as layouts write it: "a | b", "{a}/{b}", "a[].b", "a.b"."""
+        if "|" in column:
+            first, _, others = column.partition("|")
+            values = self.values(first.strip())
+            if None not in values:
+                return values
+            further = self.values(others.strip())
+            return [other if value is None else value for value, other in zip(values, further, strict=True)]
+        if names := _FIELD.findall(column):
+            form = "%s".join(part.replace("%", "%%") for part in _FIELD.split(column)[::2])
+            rows = zip(*(self[name] for name in names), strict=True)
+            return [None if None in row or "" in row else form % row for row in rows]
+        outside, _, entry = column.partition("[].")
+        if entry:
+            if outside not in self.lists:
+                lists = [parts if type(parts) is list else None for parts in self.values(outside)]
+                self.lists[outside] = lists, _objects(list(chain.from_iterable(filter(None, lists))))
+            lists, objects = self.lists[outside]
+            inside = iter(objects.values(entry))
+            return [None if parts is None else list(islice(inside, len(parts))) for parts in lists]
+        outside, _, entry = column.partition(".")
+        if entry:
+            parts = zip(self[outside], _objects(self[outside]).values(entry), self[column], strict=True)
+            return [value if isinstance(part, dict) else whole for part, value, whole in parts]
+        return self[column]
+
+    def keep(self, wanted: Sequence[bool]) -> None:
+        """Leave all other rows out."""
+        numbers, place = list(compress(range(len(wanted)), wanted)), self.place
+        self.place = lambda number: place(numbers[number])
+        self.rows = list(compress(self.rows, wanted))
+        self.columns = {name: list(compress(values, wanted)) for name, values in self.columns.items()}
+        self.lists = {}
+
+
+def _objects(parts: list[Any]) -> Batch:
+    """What is in a column of objects in JSON; what is none has nothing."""
+    return Batch(str, parts if _are(parts, {dict}) else [part if isinstance(part, dict) else {} for part in parts])
+
+
 Files = list[tuple[LayoutTable, Path, Row]]
 """Each file with the table that it is, and what its name says."""
 
@@ -135,6 +195,7 @@ class SourceLayout(Format):
     begin: Callable[[LayoutReading], None] | None = None  # before the first row
     opened: Callable[[LayoutReading, Any], None] | None = None  # sees a JSON file as a whole
     row: Callable[[LayoutReading, str, Row], Row | None] | None = None  # changes a row; None leaves it out
+    batch: Callable[[LayoutReading, Batch], None] | None = None  # changes columns of many rows; of captions
     finish: Callable[[LayoutReading], None] | None = None  # after the last row
 
     def __post_init__(self) -> None:
@@ -215,6 +276,8 @@ _NEEDED = ("id", "image", "caption", "wrong", "query", "document")
 _MADE = (_NUMBER, _KEY, "file", "value")
 _RECORDS = tuple(f"{folder}*{ending}" for folder in ("", "data/") for ending in (".json*", ".ndjson", ".parquet"))
 """Where choices are, if nobody says."""
+_BATCH = 20_000
+"""How many rows of lines are looked at together."""
 
 
 def _pattern(text: str, *, ends: bool = False) -> re.Pattern[str]:
@@ -253,65 +316,115 @@ def _name_says(file: Path, patterns: Iterable[str]) -> Row:
     return next((match.groupdict() for match in matches if match), {})
 
 
-def _rows(reading: LayoutReading, rows: LayoutTable, file: Path, says: Row) -> Iterator[tuple[str, Row]]:
-    """The rows of a file, each with its place, after the hook of the layout."""
-    hook, reading.file = reading.layout.row, file
-    used, records = " ".join(rows.columns.values()), reading.layout.make != "captions"
+def _batches(reading: LayoutReading, table: LayoutTable, file: Path, says: Row) -> Iterator[Batch]:
+    """The rows of a file, with those columns of every row that somebody looks at, after the hooks of the layout."""
+    layout, reading.file = reading.layout, file
+    used = " ".join(table.columns.values())
+    for name in _FIELD.findall(table.line):
+        used = used.replace(name, "")
+    is_whole = layout.make != "captions" or layout.row is not None
     names = {"file": plain_stem(file), **says}
-    known = tuple((column, value) for column, value in names.items() if records or column in used)
-    is_counted = records or _NUMBER in used or _KEY in used  # not for each of a million lines
-    if not (hook or known or is_counted):
-        yield from _plain_rows(reading, rows, file)
-        return
-    for number, (place, row) in enumerate(_plain_rows(reading, rows, file)):
+    known = [(column, value) for column, value in names.items() if is_whole or column in used]
+    is_counted = is_whole or _NUMBER in used or _KEY in used  # not for each of a million lines
+    count = 0
+    for batch in _read_batches(reading, table, file, is_whole or bool(known) or is_counted):
         for column, value in known:
-            row.setdefault(column, value)
-        if is_counted:
+            for row in batch.rows:
+                row.setdefault(column, value)
+        for number, row in enumerate(batch.rows if is_counted else (), count):
             row.setdefault(_NUMBER, number)
             if _KEY not in row:
                 row[_KEY] = number if row.get("id") is None else row["id"]
-        changed = row if hook is None else hook(reading, place, row)
-        if changed is not None:
-            yield place, changed
+        count += len(batch.rows)
+        if layout.row:
+            changed = [layout.row(reading, batch.place(number), row) for number, row in enumerate(batch.rows)]
+            batch.rows = [row if left is None else left for row, left in zip(batch.rows, changed, strict=True)]
+            batch.keep([row is not None for row in changed])
+        if layout.batch:
+            layout.batch(reading, batch)
+        yield batch
 
 
-def _plain_rows(reading: LayoutReading, rows: LayoutTable, file: Path) -> Iterator[tuple[str, Row]]:
+def _read_batches(reading: LayoutReading, table: LayoutTable, file: Path, is_whole: bool) -> Iterator[Batch]:
+    """The rows of a file as they are; those of lines as columns, unless they shall be whole."""
     name, fault = plain_name(file).lower(), reading.draft.fault
-    if rows.line:
-        pattern = _pattern(rows.line, ends=True)
-        for number, line in enumerate(read_lines(file), start=1):
-            match = pattern.match(line)
-            if match is not None:
-                yield f"{file.name}, line {number}", match.groupdict()
-            elif line.strip():
-                fault(f"{file.name}, line {number}: expected {_said(rows.line)}, found {line[:60]!r}")
+    if table.line:
+        yield from _lines(table.line, file, fault, is_whole)
     elif name.endswith(_JSON[1:]):
-        yield from ((f"{file.name}, {place}", row) for place, row in json_lines(file, faults_into(fault, file)))
+        yield from _gathered(file, fault, lambda later: json_lines(file, later))
     elif name.endswith((".csv", ".tsv", ".parquet")):
         held = set(pictures_in_cells(file)) if name.endswith(".parquet") else ()
         columns = [column for column in pq.read_schema(file).names if column not in held] if held else None
-        for place, row in read_rows(file, faults_into(fault, file), columns=columns):
-            yield f"{file.name}, {place}", row
+        yield from _gathered(file, fault, lambda later: read_rows(file, later, columns=columns))
     elif not name.endswith(".json"):
-        yield file.name, {"text": read_text(file).strip()}
+        yield Batch(lambda number: file.name, [{"text": read_text(file).strip()}])
     else:
         if reading.parsed is None or reading.parsed[0] != file:
             try:
                 reading.parsed = file, read_json(file)
             except VisirError as damaged:
-                if rows.rows != "file":
+                if table.rows != "file":
                     raise
                 fault(str(damaged.message))  # the other files may be whole
                 return
         content = reading.parsed[1]
         if reading.layout.opened:
             reading.layout.opened(reading, content)
-        yield from _json_rows(reading, rows, file, content)
+        yield from _json_rows(reading, table.rows, file, content)
 
 
-def _json_rows(reading: LayoutReading, rows: LayoutTable, file: Path, content: Any) -> Iterator[tuple[str, Row]]:
+def _lines(line: str, file: Path, fault: Callable[[str], None], is_whole: bool) -> Iterator[Batch]:
+    """Lines with fields; one of another form is a fault, and ends a batch, so that all faults come in their order."""
+    pattern, lines, start = _pattern(line, ends=True), read_lines(file), 0
+    names = list(pattern.groupindex)
+    while start < len(lines):
+        found = list(map(pattern.match, lines[start : start + _BATCH]))
+        wrong = found.index(None) if None in found else None
+        fields = [match.groups() for match in found[:wrong] if match]
+        whole = [dict(zip(names, values, strict=True)) for values in fields] if is_whole else [{}] * len(fields)
+        columns = {} if is_whole or not fields else dict(zip(names, map(list, zip(*fields, strict=True)), strict=True))
+        yield Batch(lambda number, start=start: f"{file.name}, line {start + number + 1}", whole, columns)  # type: ignore[misc]
+        start += len(fields)
+        if wrong is not None:
+            fault(f"{file.name}, line {start + 1}: expected {_said(line)}, found {lines[start][:60]!r}")
+            start += 1
+
+
+def _gathered(
+    file: Path, fault: Callable[[str], None], read: Callable[[OnFault], Iterator[tuple[str, Row]]]
+) -> Iterator[Batch]:
+    """The rows of a table in batches; a fault ends a batch, so that all faults come in their order."""
+    waiting: list[str] = []
+    places: list[str] = []
+    rows: list[Row] = []
+
+    def tell() -> None:
+        for text in waiting:
+            fault(text)
+        waiting.clear()
+
+    def later(text: str) -> None:
+        waiting.append(text)
+        if not rows or len(waiting) == MANY:
+            tell()
+
+    for place, row in read(faults_into(later, file)):
+        if waiting or len(rows) == _BATCH:
+            yield _placed(file.name, places, rows)
+            tell()
+            places, rows = [], []
+        places.append(place)
+        rows.append(row)
+    yield _placed(file.name, places, rows)
+    tell()
+
+
+def _placed(name: str, places: list[str], rows: list[Row]) -> Batch:
+    return Batch(lambda number: f"{name}, {places[number]}", rows)
+
+
+def _json_rows(reading: LayoutReading, name: str, file: Path, content: Any) -> Iterator[Batch]:
     """The rows of a JSON file; what is no object and no list is a fault."""
-    name = rows.rows
     if name == "file":
         content = [content]
     elif isinstance(content, dict) and not name:
@@ -323,60 +436,30 @@ def _json_rows(reading: LayoutReading, rows: LayoutTable, file: Path, content: A
         content = content.get(name) if isinstance(content, dict) else None
     if not isinstance(content, list):
         raise reading.layout.lacks(file, f"no list called {name!r}" if name else "no list of rows")
-    before = f"{file.name}, {name}["
-    for number, row in enumerate(content):
-        if name and type(row) is dict:
-            yield (f"{before}{number}]" if name != "file" else file.name), row
-            continue
+
+    called = file.name
+
+    def place(number: int) -> str:
+        if name:
+            return called if name == "file" else f"{called}, {name}[{number}]"
+        row = content[number]
         own = row.get(_KEY, row.get("id")) if isinstance(row, dict) else None
-        place = file.name if name == "file" else f"{file.name}, item {number if own is None else own}"
-        place = f"{before}{number}]" if name not in ("", "file") else place
+        return f"{called}, item {number if own is None else own}"
+
+    if {*map(type, content)} == {dict}:
+        yield Batch(place, content)
+        return
+    for number, row in enumerate(content):
+        row = {str(position): value for position, value in enumerate(row)} if isinstance(row, list) else row
         if isinstance(row, dict):
-            yield place, row
-        elif isinstance(row, list):
-            yield place, {str(position): value for position, value in enumerate(row)}
+            yield Batch([place(number)].__getitem__, [row])
         else:
-            reading.draft.fault(f"{place}: expected an object, found {str(row)[:40]!r}")
+            reading.draft.fault(f"{place(number)}: expected an object, found {str(row)[:40]!r}")
 
 
 def _said(line: str) -> str:
     """A line with fields as people read it."""
     return _FIELD.sub(r"\1", line).replace("\t", "<TAB>")
-
-
-def _value(column: str) -> Callable[[Row], Any]:
-    """What finds the value of a column in a row; None where it has none."""
-    if "|" in column:
-        getters = [_value(name.strip()) for name in column.split("|")]
-        return lambda row: next((value for get in getters if (value := get(row)) is not None), None)
-    if "{" in column:
-        form = "%s".join(part.replace("%", "%%") for part in _FIELD.split(column)[::2])
-        names = _FIELD.findall(column)
-
-        def joined(row: Row) -> str | None:
-            values = tuple(map(row.get, names))
-            return None if None in values or "" in values else form % values
-
-        return joined
-    inside, _, entry = column.partition("[].")
-    if entry:
-        outer, inner = _value(inside), _value(entry)
-
-        def listed(row: Row) -> list[Any] | None:
-            parts = outer(row)
-            if type(parts) is not list:
-                return None
-            try:
-                return [part.get(entry) for part in parts] if "." not in entry else [inner(part) for part in parts]
-            except AttributeError:  # entries that are no objects
-                return [inner(part) if isinstance(part, dict) else None for part in parts]
-
-        return listed
-    outer_name, _, inner_name = column.partition(".")
-    if inner_name:
-        deeper = _value(inner_name)
-        return lambda row: deeper(part) if isinstance(part := row.get(outer_name), dict) else row.get(column)
-    return lambda row: row.get(column)
 
 
 # What the rows become.
@@ -395,10 +478,18 @@ _IN_TASKS = {"id": "_id", "query": "query-id", "document": "corpus-id", "grade":
 
 def _captions(reading: LayoutReading) -> None:
     """Images and their captions. Files without a column of images have captions alone, of images that others have."""
-    images = _Images(reading.draft)
-    for rows, file, says in reading.files:
-        images.read(reading, rows, file, says)
+    images, layout = _Images(reading.draft), reading.layout
+    for table, file, says in reading.files:
+        usual = reading.options.get("split_name")
+        usual = usual if usual is not None else split_in(file.name) if layout.split == "name" else layout.split
+        for batch in _batches(reading, table, file, says):
+            columns = {role: batch.values(column) for role, column in table.columns.items()}
+            if not images.add_plain(table, layout.own_ids, usual, batch, **columns):
+                images.add_each(table, layout.own_ids, usual, batch, columns)
     images.finish()
+
+
+_TEXT, _ID, _MAYBE = {str}, {str, int}, {str, type(None)}
 
 
 @dataclass
@@ -406,37 +497,123 @@ class _Images:
     """What is known of the images of a draft while files are read."""
 
     draft: Draft
-    captions: dict[str, int] = field(default_factory=dict)  # how many captions each image has so far
-    first: dict[str, tuple[int, str, str | None]] = field(default_factory=dict)  # its row, its place, and its name
+    captions: Counter[str] = field(default_factory=Counter)  # how many captions each image has
+    counted: int = 0  # of so many captions
+    # The row of each image in the draft, and its place, as a batch and the number in it.
+    first: dict[str, tuple[int, Callable[[int], str], int]] = field(default_factory=dict)
     facts: dict[str, Row] = field(default_factory=dict)  # the further columns of its first row
     differing: dict[str, str] = field(default_factory=dict)  # those that differ between its rows, and where
 
-    def read(self, reading: LayoutReading, rows: LayoutTable, file: Path, says: Row) -> None:
-        """All rows of one file; one that lacks something is a fault."""
-        draft, layout, columns = self.draft, reading.layout, rows.columns
-        get_id, get_image, get_split, get_caption, get_caption_id, get_language = (
-            _value(columns[role]) if role in columns else None for role in _SAYS["captions"]
-        )
-        usual = reading.options.get("split_name")
-        usual = usual if usual is not None else split_in(file.name) if layout.split == "name" else layout.split
-        add_caption, captions = draft.add_caption, self.captions
-        for place, row in _rows(reading, rows, file, says):
-            own: Any = get_id and get_id(row)
-            name: Any = get_image and get_image(row)
-            texts, lacks = get_caption and get_caption(row), ""
-            if get_image and (name is None or name == ""):
+    def add_plain(
+        self,
+        table: LayoutTable,
+        own_ids: bool,
+        usual: str,
+        batch: Batch,
+        *,
+        id: list[Any] | None = None,
+        image: list[Any] | None = None,
+        split: list[Any] | None = None,
+        caption: list[Any] | None = None,
+        caption_id: list[Any] | None = None,
+        language: list[Any] | None = None,
+    ) -> bool:
+        """All rows of a batch by their columns; False, and nothing is added, where a row is not as most are."""
+        if image is not None and (not _are(image, _TEXT) or "" in image):
+            return False
+        if id is not None and (not _are(id, _ID) or "" in id):
+            return False
+        images = _as_text(id) if id is not None else image if not own_ids else list(map(image_id, image or ()))
+        if images is None or (caption is None and (caption_id or language)):
+            return False
+        owners = images
+        if caption is not None and _are(caption, {list}):
+            counts = list(map(len, caption))
+            for lists in (caption_id, language):
+                if lists is not None and (not _are(lists, {list}) or list(map(len, lists)) != counts):
+                    return False
+            owners = list(chain.from_iterable(map(repeat, images, counts)))
+            caption, caption_id, language = (
+                None if lists is None else list(chain.from_iterable(lists)) for lists in (caption, caption_id, language)
+            )
+        kinds = ((caption, _TEXT), (caption_id, _ID), (language, _MAYBE), (split, _MAYBE))
+        if not all(values is None or _are(values, kind) for values, kind in kinds):
+            return False
+        if image is not None:
+            called = {name: SPLITS.get(name.lower(), name) if name else usual for name in {*(split or ())}}
+            splits = list(map(called.__getitem__, split)) if split is not None else [usual] * len(image)
+            if not self._add_images(table, batch, images, image, splits):
+                return False
+        if caption is not None:
+            ids = self._numbered(owners) if caption_id is None else _as_text(caption_id)
+            self.draft.add_captions(ids, caption, owners, language)
+        return True
+
+    def _add_images(
+        self, table: LayoutTable, batch: Batch, images: list[str], names: list[str], splits: list[str]
+    ) -> bool:
+        """The images of a batch that are new; False if rows of the same image do not agree, or have facts."""
+        draft, start = self.draft, len(self.draft.ids)
+        if not table.once:
+            rows = dict.fromkeys(zip(images, names, splits, strict=True))
+            known = [row for row in rows if row[0] in self.first]
+            if len(rows) != len({*images}) or (table.further and (known or len(rows) != len(images))):
+                return False
+            if any((draft.names[at], draft.splits[at]) != row[1:] for row in known for at in [self.first[row[0]][0]]):
+                return False
+            numbers: Iterable[int] = range(len(images))
+            if known or len(rows) != len(images):
+                at_first = dict(zip(reversed(images), range(len(images) - 1, -1, -1), strict=True))
+                new = [row for row in rows if row[0] not in self.first]
+                images, names, splits = map(list, zip(*new, strict=True)) if new else ([], [], [])
+                numbers = map(at_first.__getitem__, images)
+        else:
+            numbers = range(len(images))
+        rows_of = zip(range(start, start + len(images)), repeat(batch.place), numbers, strict=False)
+        self.first.update(zip(images, rows_of, strict=True))
+        draft.ids += images
+        draft.names += names
+        draft.splits += splits
+        if table.further:
+            facts = zip(*(batch[column] for column in table.further), strict=True)
+            rows_of_facts = (dict(zip(table.further, values, strict=True)) for values in facts)
+            self.facts.update(zip(images, rows_of_facts, strict=True))
+        return True
+
+    def _count(self) -> Counter[str]:
+        self.captions.update(self.draft.caption_images[self.counted :])
+        self.counted = len(self.draft.caption_images)
+        return self.captions
+
+    def _numbered(self, owners: list[str]) -> list[str]:
+        """The ids of captions that have none: the number of the caption behind the id of its image."""
+        captions, ids = self._count(), []
+        self.counted += len(owners)
+        for own in owners:
+            number = captions.get(own, 0)
+            captions[own] = number + 1
+            ids.append(f"{own}#{number}")
+        return ids
+
+    def add_each(self, table: LayoutTable, own_ids: bool, usual: str, batch: Batch, columns: dict[str, Any]) -> None:
+        """The same row by row; one that lacks something is a fault."""
+        draft, told = self.draft, table.columns
+        nothing: list[Any] = [None] * len(batch.rows)
+        values = zip(*(columns.get(role, nothing) for role in _SAYS["captions"]), strict=True)
+        for number_of_row, (own, name, split, texts, ids, language) in enumerate(values):
+            place, lacks = batch.place(number_of_row), ""
+            if "image" in told and (name is None or name == ""):
                 lacks = "image"
-            elif get_id and (own is None or own == ""):
+            elif "id" in told and (own is None or own == ""):
                 lacks = "id"
-            elif get_caption and texts is None:
+            elif "caption" in told and texts is None:
                 lacks = "caption"
-            if lacks or (get_image and type(name) is not str):
-                what = f"no {_last(columns[lacks])!r}" if lacks else f"no name of a file, but {str(name)[:40]!r}"
+            if lacks or ("image" in told and type(name) is not str):
+                what = f"no {_last(told[lacks])!r}" if lacks else f"no name of a file, but {str(name)[:40]!r}"
                 draft.fault(f"{place}: {what}")
                 continue
-            ids: Any = get_caption_id and get_caption_id(row)
             try:
-                own = identifier(own) if get_id else image_id(name) if layout.own_ids else name
+                own = identifier(own) if "id" in told else image_id(name) if own_ids else name
                 if type(ids) is list:
                     ids = [identifier(each) for each in ids]
                 elif ids is not None:
@@ -444,13 +621,9 @@ class _Images:
             except TypeError as fault:
                 draft.fault(f"{place}: {fault}")
                 continue
-            if get_image:
-                self._add(rows, place, own, name, get_split and get_split(row), usual, row)
-            number, language = captions.get(own, 0), get_language and get_language(row)
-            if type(texts) is str and type(ids) is not list and type(language) is not list:  # as in most rows
-                captions[own] = number + 1
-                add_caption(f"{own}#{number}" if ids is None else ids, texts, own, language)
-                continue
+            if "image" in told:
+                self._add_image(table, place, own, name, split, usual, batch, number_of_row)
+            number = self._count()[own]
             listed = texts if type(texts) is list else [] if texts is None else [texts]
             ids = [ids] if isinstance(ids, str) else ids
             if ids is not None and len(ids) != len(listed):
@@ -458,39 +631,37 @@ class _Images:
                 continue
             for position, text in enumerate(listed):
                 if type(text) is not str:
-                    inside, _, entry = _last(columns["caption"]).rpartition("[].")
+                    inside, _, entry = _last(told["caption"]).rpartition("[].")
                     what = f"no {entry!r}" if text is None else f"must be text, found {str(text)[:40]!r}"
                     draft.fault(f"{place}, {inside or entry}[{position}]: {what}")
                     continue
                 tongue = language[position] if type(language) is list else language
-                add_caption(f"{own}#{number}" if ids is None else ids[position], text, own, tongue)
+                draft.add_caption(f"{own}#{number}" if ids is None else ids[position], text, own, tongue)
                 number += 1
-            captions[own] = number
 
-    def _add(self, rows: LayoutTable, place: str, own: str, name: str, split: Any, usual: str, row: Row) -> None:
+    def _add_image(
+        self, table: LayoutTable, place: str, own: str, name: str, split: Any, usual: str, batch: Batch, number: int
+    ) -> None:
         """What a row says of an image: a new one, or the one that earlier rows had."""
-        known = None if rows.once else self.first.get(own)
-        if known and known[2] == name and not rows.further and (not split or split == self.draft.splits[known[0]]):
-            return
+        draft, known = self.draft, None if table.once else self.first.get(own)
         part = SPLITS.get(str(split).lower(), str(split)) if split else usual
+        facts = {column: batch[column][number] for column in table.further}
         if known is None:
-            self.first[own] = len(self.draft.ids), place, name
-            self.draft.add_image(own, name, part)
-            if rows.further:
-                self.facts[own] = {column: row.get(column) for column in rows.further}
+            self.first[own] = len(draft.ids), batch.place, number
+            draft.add_image(own, name, part)
+            if table.further:
+                self.facts[own] = facts
             return
-        at, before, first = known
-        if first != name:
-            self.draft.fault(f"{place}: {name!r} and {first!r} are both image {own!r}")
-        if part != self.draft.splits[at] and part:
-            is_first = not self.draft.splits[at]
-            self.draft.splits[at] = part if is_first else self.draft.splits[at]
-            if not is_first:
-                self.draft.fault(
-                    f"{own}: split {self.draft.splits[at]!r} in {before}, but {part!r} in {place}; an image has one"
-                )
-        for column in rows.further:
-            if column not in self.differing and row.get(column) != self.facts[own][column]:
+        at, place_of, row = known
+        before = place_of(row)
+        if draft.names[at] != name:
+            draft.fault(f"{place}: {name!r} and {draft.names[at]!r} are both image {own!r}")
+        if not draft.splits[at]:
+            draft.splits[at] = part
+        elif split and part != draft.splits[at]:
+            draft.fault(f"{own}: split {draft.splits[at]!r} in {before}, but {part!r} in {place}; an image has one")
+        for column, value in facts.items():
+            if column not in self.differing and value != self.facts[own][column]:
                 self.differing[column] = f"{own}, {before} and {place}"
 
     def finish(self) -> None:
@@ -504,6 +675,14 @@ class _Images:
         ]
 
 
+def _are(values: list[Any], kinds: set[type]) -> bool:
+    return {*map(type, values)} <= kinds
+
+
+def _as_text(ids: list[Any]) -> list[str]:
+    return ids if _are(ids, _TEXT) else list(map(str, ids))
+
+
 def _last(column: str) -> str:
     """The column as errors call it: of several, the last."""
     return column.rpartition("|")[2].strip()
@@ -511,29 +690,32 @@ def _last(column: str) -> str:
 
 def _choices(reading: LayoutReading) -> None:
     """Items of one picture, with right and wrong captions; or of several pictures, each with its caption."""
-    for rows, file, says in reading.files:
-        several = {role: tuple(name.strip() for name in names.split(",")) for role, names in rows.columns.items()}
-        columns = ChoiceColumns(several["image"], several["caption"], several.get("wrong", ()), None, rows.further)
-        own = _value(rows.columns.get("id", _KEY))
-        for place, row in _rows(reading, rows, file, says):
-            add_choice(reading.draft, columns, str(own(row)), place, row, every=True)
+    for table, file, says in reading.files:
+        several = {role: tuple(name.strip() for name in names.split(",")) for role, names in table.columns.items()}
+        columns = ChoiceColumns(several["image"], several["caption"], several.get("wrong", ()), None, table.further)
+        for batch in _batches(reading, table, file, says):
+            ids = batch.values(table.columns.get("id", _KEY))
+            for number, row in enumerate(batch.rows):
+                add_choice(reading.draft, columns, str(ids[number]), batch.place(number), row, every=True)
 
 
 def _task(reading: LayoutReading) -> None:
     """Queries, documents, judgements, and candidates where queries have their own."""
     tables: dict[TaskPart, list[TaskTable]] = {part: [] for part in get_args(TaskPart)}
-    for rows, file, says in reading.files:
-        columns = {_IN_TASKS.get(role, role): _value(name) for role, name in rows.columns.items()}
+    for table, file, says in reading.files:
 
         def lines(
-            report: OnFault, columns: Any = columns, rows: LayoutTable = rows, file: Path = file, says: Row = says
+            report: OnFault, table: LayoutTable = table, file: Path = file, says: Row = says
         ) -> Iterator[tuple[str, Row]]:
-            for place, row in _rows(reading, rows, file, says):
-                labels = {name: row.get(name) for name in rows.further}
-                yield place, labels | {name: get(row) for name, get in columns.items()}
+            names = [*table.further, *(_IN_TASKS.get(role, role) for role in table.columns)]
+            for batch in _batches(reading, table, file, says):
+                columns = [batch[name] for name in table.further]
+                columns += [batch.values(column) for column in table.columns.values()]
+                for number, values in enumerate(zip(*columns, strict=True)):
+                    yield batch.place(number), dict(zip(names, values, strict=True))
 
-        tables[rows.part].append(TaskTable(rows.part, lines, str(says.get("split", ""))))
-    labels = [name for rows in reading.layout.tables if rows.part == "queries" for name in rows.further]
+        tables[table.part].append(TaskTable(table.part, lines, str(says.get("split", ""))))
+    labels = [name for table in reading.layout.tables if table.part == "queries" for name in table.further]
     TaskReader(reading.draft, labels=",".join(labels) or None).read(tables, join_titles=True, drop=False)
 
 

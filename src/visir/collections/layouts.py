@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from visir.collections.draft import Draft
-from visir.collections.layout import Files, LayoutReading, Row, SourceLayout, published, reader
+from visir.collections.layout import Batch, Files, LayoutReading, Row, SourceLayout, published, reader
 from visir.collections.picture_kinds import is_picture_name
 from visir.collections.readers.names import (
     compare_counts,
@@ -53,16 +53,15 @@ def _named_by_itself(reading: LayoutReading, content: Any) -> None:
         reading.draft.name = str(content["dataset"])
 
 
-def _karpathy_row(reading: LayoutReading, place: str, row: Row) -> Row:
-    if row.get("split") == "restval" and reading.options["restval"] == "train":
-        row["split"] = "train"
-    own = row.get("imgid")
-    sentences = row.get("sentences")
-    for sentence in sentences if own is not None and type(sentences) is list else ():
-        if type(sentence) is dict and sentence.get("imgid", own) != own:
-            wrong = f"sentence {sentence.get('sentid')} says it belongs to {sentence['imgid']}"
-            reading.draft.fault(f"{place} ({row.get('filename')}): {wrong}")
-    return row
+def _karpathy_images(reading: LayoutReading, batch: Batch) -> None:
+    """COCO's `restval` is a part of train; sentences that name another image are faults."""
+    if reading.options["restval"] == "train":
+        batch.columns["split"] = ["train" if split == "restval" else split for split in batch["split"]]
+    for number, (own, sentences) in enumerate(zip(batch["imgid"], batch["sentences"], strict=True)):
+        for sentence in sentences if own is not None and type(sentences) is list else ():
+            if type(sentence) is dict and sentence.get("imgid", own) != own:
+                wrong = f"sentence {sentence.get('sentid')} says it belongs to {sentence['imgid']}"
+                reading.draft.fault(f"{batch.place(number)} ({batch['filename'][number]}): {wrong}")
 
 
 def _is_karpathy(path: Path) -> bool:
@@ -70,7 +69,7 @@ def _is_karpathy(path: Path) -> bool:
     return text.startswith(b"{") and (has_key(text, "sentids") or has_key(text, "sentences", "raw"))
 
 
-karpathy = published("karpathy", sniff=_is_karpathy, opened=_named_by_itself, row=_karpathy_row)
+karpathy = published("karpathy", sniff=_is_karpathy, opened=_named_by_itself, batch=_karpathy_images)
 
 
 _OFFICIAL = re.compile(r"^captions_(train|val|test)(20\d\d)\.json(?:\.gz|\.xz)?$")
@@ -102,16 +101,18 @@ def _is_annotation_list(path: Path) -> bool:
     return text.startswith(b"[") and has_key(text, "image") and (has_key(text, "caption") or has_key(text, "captions"))
 
 
-def _first_captions(reading: LayoutReading, place: str, row: Row) -> Row:
-    """The row with as many captions as its image still may have."""
-    most, texts = reading.options["captions_per_image"], row.get("caption", row.get("captions"))
-    if most is None or texts is None or not isinstance(row.get("image"), str):
-        return row
-    reading.memory = reading.memory or {}
-    own, listed = image_id(row["image"]), texts if isinstance(texts, list) else [texts]
-    left = most - reading.memory.get(own, 0)
-    reading.memory[own] = reading.memory.get(own, 0) + len(listed)
-    return {**row, "caption": listed[: max(left, 0)]}
+def _first_captions(reading: LayoutReading, batch: Batch) -> None:
+    """As many captions as each image still may have."""
+    most = reading.options["captions_per_image"]
+    if most is None:
+        return
+    had = reading.memory = reading.memory or {}
+    captions = batch.columns["caption"] = batch.values("caption | captions").copy()
+    for number, (name, texts) in enumerate(zip(batch["image"], captions, strict=True)):
+        if isinstance(name, str) and texts is not None:
+            own, listed = image_id(name), texts if isinstance(texts, list) else [texts]
+            captions[number] = listed[: max(most - had.get(own, 0), 0)]
+            had[own] = had.get(own, 0) + len(listed)
 
 
 def _given_ids(reading: LayoutReading) -> None:
@@ -128,7 +129,7 @@ def _given_ids(reading: LayoutReading) -> None:
         )
 
 
-annotation_list = published("annotation_list", sniff=_is_annotation_list, row=_first_captions, finish=_given_ids)
+annotation_list = published("annotation_list", sniff=_is_annotation_list, batch=_first_captions, finish=_given_ids)
 
 
 def _read_pool(reading: LayoutReading) -> None:
@@ -210,20 +211,19 @@ def _read_lists(reading: LayoutReading) -> None:
     reading.memory = files, split_of, {}
 
 
-def _listed_row(reading: LayoutReading, place: str, row: Row) -> Row | None:
-    """The row with the split of its image; None where it is in no list and shall be left out."""
+def _split_by_lists(reading: LayoutReading, batch: Batch) -> None:
+    """The split of each image; those that are in no list and shall be left out are."""
     files, split_of, seen = reading.memory
-    image = row["image"]
-    if image not in seen:
+    for image in {image: None for image in batch["image"] if image not in seen}:
         split = split_of.pop(image, None) or split_of.pop(image.removesuffix(".jpg"), None)
         is_kept = not files or split is not None or reading.options["unlisted"] == "keep"
         seen[image] = ((split or "unlisted") if files else "") if is_kept else None
-    if seen[image] is None:
-        return None
-    if (code := row.get("set")) is not None:
-        row |= {"language": "en" if code.startswith("en") else "zh", "caption": row["caption"].strip()}
-    row["split"] = seen[image]
-    return row
+    splits = batch.columns["split"] = [seen[image] for image in batch["image"]]
+    if "set" in batch.columns:
+        batch.columns["language"] = ["en" if code.startswith("en") else "zh" for code in batch["set"]]
+        batch.columns["caption"] = [caption.strip() for caption in batch["caption"]]
+    if None in splits:
+        batch.keep([split is not None for split in splits])
 
 
 def _tell_lists(reading: LayoutReading) -> None:
@@ -244,7 +244,7 @@ flickr_tokens: SourceLayout = published(
     "flickr_tokens",
     sniff=lambda path: path.is_file() and flickr_tokens.tables[0].fits(path),
     begin=_read_lists,
-    row=_listed_row,
+    batch=_split_by_lists,
     finish=_tell_lists,
 )
 
@@ -282,7 +282,7 @@ flickr8k_cn = published(
     sniff=_is_flickr8k_cn,
     choose=_chosen_sets,
     begin=_read_lists,
-    row=_listed_row,
+    batch=_split_by_lists,
     finish=_tell_lists,
     parse={"captions": lambda text: "+".join(map(one_of(*_CHINESE_SETS), text.split("+")))},
 )
@@ -517,13 +517,15 @@ xm3600 = published("xm3600", row=_all_languages, finish=_some_captions)
 # Long captions.
 
 
-def _docci_split(reading: LayoutReading, place: str, row: Row) -> Row:
+def _docci_splits(reading: LayoutReading, batch: Batch) -> None:
     # The two sets for qualitative work (100 images each) are no part of train and test.
-    prefix = str(row.get("example_id")).rpartition("_")[0]
-    return {**row, "split": prefix} if prefix.startswith("qual_") else row
+    batch.columns["split"] = [
+        own.rpartition("_")[0] if type(own) is str and own[:5] == "qual_" and own.count("_") > 1 else split
+        for own, split in zip(batch["example_id"], batch["split"], strict=True)
+    ]
 
 
-docci = published("docci", row=_docci_split)
+docci = published("docci", batch=_docci_splits)
 
 
 def _is_urban1k(path: Path) -> bool:
