@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import chain, compress, islice, repeat
+from itertools import chain, compress, count, islice, repeat
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, get_args
@@ -98,6 +98,18 @@ class LayoutTable:
 
 
 @dataclass
+class Lists:
+    """A column of lists: how many entries each has, None where there is no list, and all entries behind each other."""
+
+    counts: list[int | None]
+    entries: list[Any]
+
+    def __iter__(self) -> Iterator[list[Any] | None]:
+        entries = iter(self.entries)
+        return (None if count is None else list(islice(entries, count)) for count in self.counts)
+
+
+@dataclass
 class Batch:
     """Some rows of a file, looked at column by column."""
 
@@ -105,8 +117,8 @@ class Batch:
     rows: list[Row]
     # What is not, or no longer, as the rows have it: fields of lines, columns that a hook changed; and those looked up.
     columns: dict[str, list[Any]] = field(default_factory=dict)
-    # Lists of objects in JSON, by the column that has them, with all their objects in one row.
-    lists: dict[str, tuple[list[list[Any] | None], Batch]] = field(default_factory=dict)
+    # Lists of objects in JSON, by the column that has them, with all their objects behind each other.
+    lists: dict[str, tuple[list[int | None], Batch]] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> list[Any]:
         """The values of a column by its name; None where a row has none."""
@@ -114,7 +126,7 @@ class Batch:
             self.columns[name] = [row.get(name) for row in self.rows]
         return self.columns[name]
 
-    def values(self, column: str) -> list[Any]:
+    def values(self, column: str) -> Any:
         """The same for a column as layouts write it: "a | b", "{a}/{b}", "a[].b", "a.b"."""
         if "|" in column:
             first, _, others = column.partition("|")
@@ -131,10 +143,10 @@ class Batch:
         if entry:
             if outside not in self.lists:
                 lists = [parts if type(parts) is list else None for parts in self.values(outside)]
-                self.lists[outside] = lists, _objects(list(chain.from_iterable(filter(None, lists))))
-            lists, objects = self.lists[outside]
-            inside = iter(objects.values(entry))
-            return [None if parts is None else list(islice(inside, len(parts))) for parts in lists]
+                objects = _objects(list(chain.from_iterable(filter(None, lists))))
+                self.lists[outside] = [None if parts is None else len(parts) for parts in lists], objects
+            counts, objects = self.lists[outside]
+            return Lists(counts, objects.values(entry))
         outside, _, entry = column.partition(".")
         if entry:
             parts = zip(self[outside], _objects(self[outside]).values(entry), self[column], strict=True)
@@ -276,7 +288,7 @@ _NEEDED = ("id", "image", "caption", "wrong", "query", "document")
 _MADE = (_NUMBER, _KEY, "file", "value")
 _RECORDS = tuple(f"{folder}*{ending}" for folder in ("", "data/") for ending in (".json*", ".ndjson", ".parquet"))
 """Where choices are, if nobody says."""
-_BATCH = 20_000
+_BATCH = 2_000
 """How many rows of lines are looked at together."""
 
 
@@ -326,16 +338,16 @@ def _batches(reading: LayoutReading, table: LayoutTable, file: Path, says: Row) 
     names = {"file": plain_stem(file), **says}
     known = [(column, value) for column, value in names.items() if is_whole or column in used]
     is_counted = is_whole or _NUMBER in used or _KEY in used  # not for each of a million lines
-    count = 0
+    before = 0
     for batch in _read_batches(reading, table, file, is_whole or bool(known) or is_counted):
         for column, value in known:
             for row in batch.rows:
                 row.setdefault(column, value)
-        for number, row in enumerate(batch.rows if is_counted else (), count):
+        for number, row in enumerate(batch.rows if is_counted else (), before):
             row.setdefault(_NUMBER, number)
             if _KEY not in row:
                 row[_KEY] = number if row.get("id") is None else row["id"]
-        count += len(batch.rows)
+        before += len(batch.rows)
         if layout.row:
             changed = [layout.row(reading, batch.place(number), row) for number, row in enumerate(batch.rows)]
             batch.rows = [row if left is None else left for row, left in zip(batch.rows, changed, strict=True)]
@@ -379,7 +391,7 @@ def _lines(line: str, file: Path, fault: Callable[[str], None], is_whole: bool) 
     names = list(pattern.groupindex)
     while start < len(lines):
         found = list(map(pattern.match, lines[start : start + _BATCH]))
-        wrong = found.index(None) if None in found else None
+        wrong = None if all(found) else found.index(None)
         fields = [match.groups() for match in found[:wrong] if match]
         whole = [dict(zip(names, values, strict=True)) for values in fields] if is_whole else [{}] * len(fields)
         columns = {} if is_whole or not fields else dict(zip(names, map(list, zip(*fields, strict=True)), strict=True))
@@ -447,7 +459,8 @@ def _json_rows(reading: LayoutReading, name: str, file: Path, content: Any) -> I
         return f"{called}, item {number if own is None else own}"
 
     if {*map(type, content)} == {dict}:
-        yield Batch(place, content)
+        for start in range(0, len(content), _BATCH):
+            yield Batch(lambda number, start=start: place(start + number), content[start : start + _BATCH])  # type: ignore[misc]
         return
     for number, row in enumerate(content):
         row = {str(position): value for position, value in enumerate(row)} if isinstance(row, list) else row
@@ -478,7 +491,7 @@ _IN_TASKS = {"id": "_id", "query": "query-id", "document": "corpus-id", "grade":
 
 def _captions(reading: LayoutReading) -> None:
     """Images and their captions. Files without a column of images have captions alone, of images that others have."""
-    images, layout = _Images(reading.draft), reading.layout
+    images, layout = _Images(reading.draft, any(not table.once for table in reading.layout.tables)), reading.layout
     for table, file, says in reading.files:
         usual = reading.options.get("split_name")
         usual = usual if usual is not None else split_in(file.name) if layout.split == "name" else layout.split
@@ -497,10 +510,11 @@ class _Images:
     """What is known of the images of a draft while files are read."""
 
     draft: Draft
+    joins: bool  # whether an image may have several rows
     captions: Counter[str] = field(default_factory=Counter)  # how many captions each image has
     counted: int = 0  # of so many captions
-    # The row of each image in the draft, and its place, as a batch and the number in it.
-    first: dict[str, tuple[int, Callable[[int], str], int]] = field(default_factory=dict)
+    # The row of each image in the draft, and where to look for its place: the rows that were read with it.
+    first: dict[str, tuple[int, tuple[Callable[[int], str], list[str]]]] = field(default_factory=dict)
     facts: dict[str, Row] = field(default_factory=dict)  # the further columns of its first row
     differing: dict[str, str] = field(default_factory=dict)  # those that differ between its rows, and where
 
@@ -527,15 +541,14 @@ class _Images:
         if images is None or (caption is None and (caption_id or language)):
             return False
         owners = images
-        if caption is not None and _are(caption, {list}):
-            counts = list(map(len, caption))
-            for lists in (caption_id, language):
-                if lists is not None and (not _are(lists, {list}) or list(map(len, lists)) != counts):
-                    return False
+        counts: Any = None
+        if isinstance(caption, Lists) or (caption is not None and _are(caption, {list})):
+            lists = [None if values is None else _as_lists(values) for values in (caption, caption_id, language)]
+            counts = lists[0].counts if lists[0] else []
+            if None in counts or any(each is not None and each.counts != counts for each in lists):
+                return False
             owners = list(chain.from_iterable(map(repeat, images, counts)))
-            caption, caption_id, language = (
-                None if lists is None else list(chain.from_iterable(lists)) for lists in (caption, caption_id, language)
-            )
+            caption, caption_id, language = (None if each is None else each.entries for each in lists)
         kinds = ((caption, _TEXT), (caption_id, _ID), (language, _MAYBE), (split, _MAYBE))
         if not all(values is None or _are(values, kind) for values, kind in kinds):
             return False
@@ -545,7 +558,13 @@ class _Images:
             if not self._add_images(table, batch, images, image, splits):
                 return False
         if caption is not None:
-            ids = self._numbered(owners) if caption_id is None else _as_text(caption_id)
+            if caption_id is not None:
+                ids = _as_text(caption_id)
+            elif table.once and image is not None and not self.counted:  # its captions are all in this row
+                several = zip(images, counts or repeat(1), strict=False)
+                ids = [f"{own}#{number}" for own, count in several for number in range(count)]
+            else:
+                ids = self._numbered(owners)
             self.draft.add_captions(ids, caption, owners, language)
         return True
 
@@ -553,24 +572,21 @@ class _Images:
         self, table: LayoutTable, batch: Batch, images: list[str], names: list[str], splits: list[str]
     ) -> bool:
         """The images of a batch that are new; False if rows of the same image do not agree, or have facts."""
-        draft, start = self.draft, len(self.draft.ids)
+        draft, read = self.draft, (batch.place, images)
         if not table.once:
             rows = dict.fromkeys(zip(images, names, splits, strict=True))
-            known = [row for row in rows if row[0] in self.first]
-            if len(rows) != len({*images}) or (table.further and (known or len(rows) != len(images))):
+            if len(rows) != len({*images}):
                 return False
-            if any((draft.names[at], draft.splits[at]) != row[1:] for row in known for at in [self.first[row[0]][0]]):
+            new = [row for row in rows if row[0] not in self.first]
+            if table.further and len(new) != len(images):
                 return False
-            numbers: Iterable[int] = range(len(images))
-            if known or len(rows) != len(images):
-                at_first = dict(zip(reversed(images), range(len(images) - 1, -1, -1), strict=True))
-                new = [row for row in rows if row[0] not in self.first]
+            for own, *row in () if len(new) == len(rows) else rows:
+                if (known := self.first.get(own)) and [draft.names[known[0]], draft.splits[known[0]]] != row:
+                    return False
+            if len(new) != len(images):
                 images, names, splits = map(list, zip(*new, strict=True)) if new else ([], [], [])
-                numbers = map(at_first.__getitem__, images)
-        else:
-            numbers = range(len(images))
-        rows_of = zip(range(start, start + len(images)), repeat(batch.place), numbers, strict=False)
-        self.first.update(zip(images, rows_of, strict=True))
+        if self.joins:
+            self.first.update(zip(images, zip(count(len(draft.ids)), repeat(read), strict=False), strict=False))
         draft.ids += images
         draft.names += names
         draft.splits += splits
@@ -647,13 +663,13 @@ class _Images:
         part = SPLITS.get(str(split).lower(), str(split)) if split else usual
         facts = {column: batch[column][number] for column in table.further}
         if known is None:
-            self.first[own] = len(draft.ids), batch.place, number
+            self.first[own] = len(draft.ids), ([place].__getitem__, [own])
             draft.add_image(own, name, part)
             if table.further:
                 self.facts[own] = facts
             return
-        at, place_of, row = known
-        before = place_of(row)
+        at, (place_of, images) = known
+        before = place_of(images.index(own))
         if draft.names[at] != name:
             draft.fault(f"{place}: {name!r} and {draft.names[at]!r} are both image {own!r}")
         if not draft.splits[at]:
@@ -675,8 +691,17 @@ class _Images:
         ]
 
 
-def _are(values: list[Any], kinds: set[type]) -> bool:
+def _are(values: Any, kinds: set[type]) -> bool:
     return {*map(type, values)} <= kinds
+
+
+def _as_lists(values: Any) -> Lists:
+    """A column as lists; what is none is one that has no length."""
+    if isinstance(values, Lists):
+        return values
+    if not _are(values, {list}):
+        return Lists([None], [])
+    return Lists(list(map(len, values)), list(chain.from_iterable(values)))
 
 
 def _as_text(ids: list[Any]) -> list[str]:

@@ -214,11 +214,12 @@ def _read_lists(reading: LayoutReading) -> None:
 def _split_by_lists(reading: LayoutReading, batch: Batch) -> None:
     """The split of each image; those that are in no list and shall be left out are."""
     files, split_of, seen = reading.memory
-    for image in {image: None for image in batch["image"] if image not in seen}:
-        split = split_of.pop(image, None) or split_of.pop(image.removesuffix(".jpg"), None)
-        is_kept = not files or split is not None or reading.options["unlisted"] == "keep"
-        seen[image] = ((split or "unlisted") if files else "") if is_kept else None
-    splits = batch.columns["split"] = [seen[image] for image in batch["image"]]
+    for image in dict.fromkeys(batch["image"]) if files else ():
+        if image not in seen:
+            split = split_of.pop(image, None) or split_of.pop(image.removesuffix(".jpg"), None)
+            is_kept = split is not None or reading.options["unlisted"] == "keep"
+            seen[image] = (split or "unlisted") if is_kept else None
+    splits = batch.columns["split"] = [seen[image] for image in batch["image"]] if files else [""] * len(batch.rows)
     if "set" in batch.columns:
         batch.columns["language"] = ["en" if code.startswith("en") else "zh" for code in batch["set"]]
         batch.columns["caption"] = [caption.strip() for caption in batch["caption"]]
