@@ -5,13 +5,12 @@ Published benchmarks are in `layouts.toml`; a layout of one's own is a TOML file
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import chain, compress, count, islice, repeat
+from itertools import chain, count, repeat
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, get_args
@@ -19,7 +18,20 @@ from typing import Any, Literal, get_args
 import pyarrow.parquet as pq
 
 from visir.collections.archives import pictures_in_cells
-from visir.collections.draft import MANY, ChoiceDraft, Draft, TaskDraft
+from visir.collections.draft import ChoiceDraft, Draft, TaskDraft
+from visir.collections.readers.batches import (
+    BATCH,
+    FIELD,
+    Batch,
+    Lists,
+    Row,
+    are,
+    as_lists,
+    as_text,
+    fields_of,
+    lines_of,
+    rows_of,
+)
 from visir.collections.readers.choice_table import MISSING, ChoiceColumns, add_choice, has_columns
 from visir.collections.readers.names import (
     SPLITS,
@@ -35,11 +47,10 @@ from visir.collections.readers.names import (
 from visir.collections.readers.table import facts_table
 from visir.collections.readers.task_reader import TaskPart, TaskReader, TaskTable
 from visir.collections.sources import AnyFormat, Format, Option, one_of
-from visir.collections.tables import OnFault, faults_into, json_lines, read_rows, sniffed_columns
+from visir.collections.tables import OnFault, json_lines, read_rows, sniffed_columns
 from visir.errors import CollectionError, VisirError, nearest, raise_faults
-from visir.files import read_json, read_lines, read_text, user_path
+from visir.files import read_json, read_text, user_path
 
-Row = dict[str, Any]
 Make = Literal["captions", "choices", "task"]
 _NUMBER, _KEY = "number", "key"
 """Columns of every row, beside "file", the name of its file without endings: its number from 0; and its `id`, or its
@@ -79,7 +90,7 @@ class LayoutTable:
         """Whether the beginning of a file has these columns, as far as it tells."""
         if self.line:
             first = head(file).split(b"\n", 1)[0].decode("utf-8-sig", "replace")
-            return _pattern(self.line, ends=True).match(first) is not None
+            return fields_of(self.line, ends=True).match(first) is not None
         names = self.has or self.needed
         if plain_name(file).lower().endswith((".csv", ".tsv")):
             return {*names} <= {*sniffed_columns(file)}
@@ -90,81 +101,11 @@ class LayoutTable:
     @property
     def needed(self) -> list[str]:
         """The columns of what a row needs that are told by their names alone."""
-        of_file = {name for pattern in self.files for name in _FIELD.findall(pattern)}
+        of_file = {name for pattern in self.files for name in FIELD.findall(pattern)}
         columns = [column for says, column in self.columns.items() if says in _NEEDED and "|" not in column]
         names = [name.strip() for column in columns for name in column.split(",") if "{" not in name]
         plain = [part for name in names for part in name.replace("[]", "").split(".")]
         return [name for name in plain if name not in {*of_file, *_MADE} and not name.isdecimal()]
-
-
-@dataclass
-class Lists:
-    """A column of lists: how many entries each has, None where there is no list, and all entries behind each other."""
-
-    counts: list[int | None]
-    entries: list[Any]
-
-    def __iter__(self) -> Iterator[list[Any] | None]:
-        entries = iter(self.entries)
-        return (None if count is None else list(islice(entries, count)) for count in self.counts)
-
-
-@dataclass
-class Batch:
-    """Some rows of a file, looked at column by column."""
-
-    place: Callable[[int], str]  # where a row is, as errors say it
-    rows: list[Row]
-    # What is not, or no longer, as the rows have it: fields of lines, columns that a hook changed; and those looked up.
-    columns: dict[str, list[Any]] = field(default_factory=dict)
-    # Lists of objects in JSON, by the column that has them, with all their objects behind each other.
-    lists: dict[str, tuple[list[int | None], Batch]] = field(default_factory=dict)
-
-    def __getitem__(self, name: str) -> list[Any]:
-        """The values of a column by its name; None where a row has none."""
-        if name not in self.columns:
-            self.columns[name] = [row.get(name) for row in self.rows]
-        return self.columns[name]
-
-    def values(self, column: str) -> Any:
-        """The same for a column as layouts write it: "a | b", "{a}/{b}", "a[].b", "a.b"."""
-        if "|" in column:
-            first, _, others = column.partition("|")
-            values = self.values(first.strip())
-            if None not in values:
-                return values
-            further = self.values(others.strip())
-            return [other if value is None else value for value, other in zip(values, further, strict=True)]
-        if names := _FIELD.findall(column):
-            form = "%s".join(part.replace("%", "%%") for part in _FIELD.split(column)[::2])
-            rows = zip(*(self[name] for name in names), strict=True)
-            return [None if None in row or "" in row else form % row for row in rows]
-        outside, _, entry = column.partition("[].")
-        if entry:
-            if outside not in self.lists:
-                lists = [parts if type(parts) is list else None for parts in self.values(outside)]
-                objects = _objects(list(chain.from_iterable(filter(None, lists))))
-                self.lists[outside] = [None if parts is None else len(parts) for parts in lists], objects
-            counts, objects = self.lists[outside]
-            return Lists(counts, objects.values(entry))
-        outside, _, entry = column.partition(".")
-        if entry:
-            parts = zip(self[outside], _objects(self[outside]).values(entry), self[column], strict=True)
-            return [value if isinstance(part, dict) else whole for part, value, whole in parts]
-        return self[column]
-
-    def keep(self, wanted: Sequence[bool]) -> None:
-        """Leave all other rows out."""
-        numbers, place = list(compress(range(len(wanted)), wanted)), self.place
-        self.place = lambda number: place(numbers[number])
-        self.rows = list(compress(self.rows, wanted))
-        self.columns = {name: list(compress(values, wanted)) for name, values in self.columns.items()}
-        self.lists = {}
-
-
-def _objects(parts: list[Any]) -> Batch:
-    """What is in a column of objects in JSON; what is none has nothing."""
-    return Batch(str, parts if _are(parts, {dict}) else [part if isinstance(part, dict) else {} for part in parts])
 
 
 Files = list[tuple[LayoutTable, Path, Row]]
@@ -282,35 +223,15 @@ class SourceLayout(Format):
 # Which files there are, and what is in their rows.
 
 _JSON = (".json", ".jsonl", ".jsonlines", ".ndjson")
-_FIELD = re.compile(r"\{([^{}]+)\}")
-_DIGITS = (_NUMBER, "year")
 _NEEDED = ("id", "image", "caption", "wrong", "query", "document")
 _MADE = (_NUMBER, _KEY, "file", "value")
 _RECORDS = tuple(f"{folder}*{ending}" for folder in ("", "data/") for ending in (".json*", ".ndjson", ".parquet"))
 """Where choices are, if nobody says."""
-_BATCH = 2_000
-"""How many rows of lines are looked at together."""
-
-
-def _pattern(text: str, *, ends: bool = False) -> re.Pattern[str]:
-    """What a name ("captions_{split}*.json") or a line with fields looks like; a number has digits alone."""
-    # ends: Whether the last field of a line takes the rest of it, and no other field a tab.
-    parts = _FIELD.split(text)
-    plain = [re.escape(part).replace(r"\ ", "[ \t]") if ends else re.escape(part).replace(r"\*", ".*")
-             for part in parts[::2]]  # fmt: skip
-    built = plain[0]
-    for place, name in enumerate(parts[1::2], 1):
-        last, after = ends and place == len(plain) - 1, parts[2 * place][:1]
-        # A field of a line ends at the last such letter before the tab, or, in lines without tabs, at the first.
-        field = r"[^\t]+" if "\t" in text else f"[^\t{re.escape(after)}]+"
-        kind = ".*" if last else r"\d+" if name in _DIGITS else field if ends else ".+?"
-        built += f"(?P<{name}>{kind}){plain[place]}"
-    return re.compile(f"^{built}$", re.DOTALL)
 
 
 def _matching(folder: Path, parts: list[str], known: Row) -> Iterator[tuple[Path, Row]]:
     """The files below a folder whose names fit the parts of a pattern, one after the other."""
-    pattern, rest = _pattern(parts[0]), parts[1:]
+    pattern, rest = fields_of(parts[0]), parts[1:]
     for entry in sorted(folder.iterdir()) if folder.is_dir() else ():
         is_wanted = entry.is_dir() if rest else entry.is_file()
         match = pattern.match(entry.name if rest else plain_name(entry)) if is_wanted else None
@@ -324,7 +245,7 @@ def _matching(folder: Path, parts: list[str], known: Row) -> Iterator[tuple[Path
 
 def _name_says(file: Path, patterns: Iterable[str]) -> Row:
     """What the name of a file says by the first pattern that it fits."""
-    matches = (_pattern(pattern.rpartition("/")[2]).match(plain_name(file)) for pattern in patterns)
+    matches = (fields_of(pattern.rpartition("/")[2]).match(plain_name(file)) for pattern in patterns)
     return next((match.groupdict() for match in matches if match), {})
 
 
@@ -332,14 +253,14 @@ def _batches(reading: LayoutReading, table: LayoutTable, file: Path, says: Row) 
     """The rows of a file, with those columns of every row that somebody looks at, after the hooks of the layout."""
     layout, reading.file = reading.layout, file
     used = " ".join(table.columns.values())
-    for name in _FIELD.findall(table.line):
-        used = used.replace(name, "")
     is_whole = layout.make != "captions" or layout.row is not None
+    in_line = FIELD.findall(table.line)
     names = {"file": plain_stem(file), **says}
-    known = [(column, value) for column, value in names.items() if is_whole or column in used]
-    is_counted = is_whole or _NUMBER in used or _KEY in used  # not for each of a million lines
+    wanted = {name for name in (*names, _NUMBER, _KEY) if is_whole or (name in used and name not in in_line)}
+    known = [(column, value) for column, value in names.items() if column in wanted]
+    is_counted = not wanted.isdisjoint({_NUMBER, _KEY})  # not for each of a million lines
     before = 0
-    for batch in _read_batches(reading, table, file, is_whole or bool(known) or is_counted):
+    for batch in _read_batches(reading, table, file, is_whole or bool(wanted)):
         for column, value in known:
             for row in batch.rows:
                 row.setdefault(column, value)
@@ -361,13 +282,13 @@ def _read_batches(reading: LayoutReading, table: LayoutTable, file: Path, is_who
     """The rows of a file as they are; those of lines as columns, unless they shall be whole."""
     name, fault = plain_name(file).lower(), reading.draft.fault
     if table.line:
-        yield from _lines(table.line, file, fault, is_whole)
+        yield from lines_of(table.line, file, fault, is_whole)
     elif name.endswith(_JSON[1:]):
-        yield from _gathered(file, fault, lambda later: json_lines(file, later))
+        yield from rows_of(file, fault, lambda later: json_lines(file, later))
     elif name.endswith((".csv", ".tsv", ".parquet")):
         held = set(pictures_in_cells(file)) if name.endswith(".parquet") else ()
         columns = [column for column in pq.read_schema(file).names if column not in held] if held else None
-        yield from _gathered(file, fault, lambda later: read_rows(file, later, columns=columns))
+        yield from rows_of(file, fault, lambda later: read_rows(file, later, columns=columns))
     elif not name.endswith(".json"):
         yield Batch(lambda number: file.name, [{"text": read_text(file).strip()}])
     else:
@@ -383,56 +304,6 @@ def _read_batches(reading: LayoutReading, table: LayoutTable, file: Path, is_who
         if reading.layout.opened:
             reading.layout.opened(reading, content)
         yield from _json_rows(reading, table.rows, file, content)
-
-
-def _lines(line: str, file: Path, fault: Callable[[str], None], is_whole: bool) -> Iterator[Batch]:
-    """Lines with fields; one of another form is a fault, and ends a batch, so that all faults come in their order."""
-    pattern, lines, start = _pattern(line, ends=True), read_lines(file), 0
-    names = list(pattern.groupindex)
-    while start < len(lines):
-        found = list(map(pattern.match, lines[start : start + _BATCH]))
-        wrong = None if all(found) else found.index(None)
-        fields = [match.groups() for match in found[:wrong] if match]
-        whole = [dict(zip(names, values, strict=True)) for values in fields] if is_whole else [{}] * len(fields)
-        columns = {} if is_whole or not fields else dict(zip(names, map(list, zip(*fields, strict=True)), strict=True))
-        yield Batch(lambda number, start=start: f"{file.name}, line {start + number + 1}", whole, columns)  # type: ignore[misc]
-        start += len(fields)
-        if wrong is not None:
-            fault(f"{file.name}, line {start + 1}: expected {_said(line)}, found {lines[start][:60]!r}")
-            start += 1
-
-
-def _gathered(
-    file: Path, fault: Callable[[str], None], read: Callable[[OnFault], Iterator[tuple[str, Row]]]
-) -> Iterator[Batch]:
-    """The rows of a table in batches; a fault ends a batch, so that all faults come in their order."""
-    waiting: list[str] = []
-    places: list[str] = []
-    rows: list[Row] = []
-
-    def tell() -> None:
-        for text in waiting:
-            fault(text)
-        waiting.clear()
-
-    def later(text: str) -> None:
-        waiting.append(text)
-        if not rows or len(waiting) == MANY:
-            tell()
-
-    for place, row in read(faults_into(later, file)):
-        if waiting or len(rows) == _BATCH:
-            yield _placed(file.name, places, rows)
-            tell()
-            places, rows = [], []
-        places.append(place)
-        rows.append(row)
-    yield _placed(file.name, places, rows)
-    tell()
-
-
-def _placed(name: str, places: list[str], rows: list[Row]) -> Batch:
-    return Batch(lambda number: f"{name}, {places[number]}", rows)
 
 
 def _json_rows(reading: LayoutReading, name: str, file: Path, content: Any) -> Iterator[Batch]:
@@ -459,8 +330,8 @@ def _json_rows(reading: LayoutReading, name: str, file: Path, content: Any) -> I
         return f"{called}, item {number if own is None else own}"
 
     if {*map(type, content)} == {dict}:
-        for start in range(0, len(content), _BATCH):
-            yield Batch(lambda number, start=start: place(start + number), content[start : start + _BATCH])  # type: ignore[misc]
+        for start in range(0, len(content), BATCH):
+            yield Batch(lambda number, start=start: place(start + number), content[start : start + BATCH])  # type: ignore[misc]
         return
     for number, row in enumerate(content):
         row = {str(position): value for position, value in enumerate(row)} if isinstance(row, list) else row
@@ -468,11 +339,6 @@ def _json_rows(reading: LayoutReading, name: str, file: Path, content: Any) -> I
             yield Batch([place(number)].__getitem__, [row])
         else:
             reading.draft.fault(f"{place(number)}: expected an object, found {str(row)[:40]!r}")
-
-
-def _said(line: str) -> str:
-    """A line with fields as people read it."""
-    return _FIELD.sub(r"\1", line).replace("\t", "<TAB>")
 
 
 # What the rows become.
@@ -533,24 +399,24 @@ class _Images:
         language: list[Any] | None = None,
     ) -> bool:
         """All rows of a batch by their columns; False, and nothing is added, where a row is not as most are."""
-        if image is not None and (not _are(image, _TEXT) or "" in image):
+        if image is not None and (not are(image, _TEXT) or "" in image):
             return False
-        if id is not None and (not _are(id, _ID) or "" in id):
+        if id is not None and (not are(id, _ID) or "" in id):
             return False
-        images = _as_text(id) if id is not None else image if not own_ids else list(map(image_id, image or ()))
+        images = as_text(id) if id is not None else image if not own_ids else list(map(image_id, image or ()))
         if images is None or (caption is None and (caption_id or language)):
             return False
         owners = images
         counts: Any = None
-        if isinstance(caption, Lists) or (caption is not None and _are(caption, {list})):
-            lists = [None if values is None else _as_lists(values) for values in (caption, caption_id, language)]
+        if isinstance(caption, Lists) or (caption is not None and are(caption, {list})):
+            lists = [None if values is None else as_lists(values) for values in (caption, caption_id, language)]
             counts = lists[0].counts if lists[0] else []
             if None in counts or any(each is not None and each.counts != counts for each in lists):
                 return False
             owners = list(chain.from_iterable(map(repeat, images, counts)))
             caption, caption_id, language = (None if each is None else each.entries for each in lists)
         kinds = ((caption, _TEXT), (caption_id, _ID), (language, _MAYBE), (split, _MAYBE))
-        if not all(values is None or _are(values, kind) for values, kind in kinds):
+        if not all(values is None or are(values, kind) for values, kind in kinds):
             return False
         if image is not None:
             called = {name: SPLITS.get(name.lower(), name) if name else usual for name in {*(split or ())}}
@@ -559,7 +425,7 @@ class _Images:
                 return False
         if caption is not None:
             if caption_id is not None:
-                ids = _as_text(caption_id)
+                ids = as_text(caption_id)
             elif table.once and image is not None and not self.counted:  # its captions are all in this row
                 several = zip(images, counts or repeat(1), strict=False)
                 ids = [f"{own}#{number}" for own, count in several for number in range(count)]
@@ -689,23 +555,6 @@ class _Images:
             f"column {name!r} is left out: it differs between the rows of an image ({where})"
             for name, where in self.differing.items()
         ]
-
-
-def _are(values: Any, kinds: set[type]) -> bool:
-    return {*map(type, values)} <= kinds
-
-
-def _as_lists(values: Any) -> Lists:
-    """A column as lists; what is none is one that has no length."""
-    if isinstance(values, Lists):
-        return values
-    if not _are(values, {list}):
-        return Lists([None], [])
-    return Lists(list(map(len, values)), list(chain.from_iterable(values)))
-
-
-def _as_text(ids: list[Any]) -> list[str]:
-    return ids if _are(ids, _TEXT) else list(map(str, ids))
 
 
 def _last(column: str) -> str:
