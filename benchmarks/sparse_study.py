@@ -21,11 +21,11 @@ from visir.evaluation.faithfulness import correlations, overlap_at
 from visir.evaluation.published import load
 from visir.evaluation.results import Evaluation
 from visir.evaluation.statistics import corrected, crossed_test, paired_t, randomisation
-from visir.papers.experiments.train import DEVIATIONS, EFFECTS, SparseTrial, dense_evaluation
 from visir.reports.plots import DASHES, FAINT, INK, MARKERS, SERIES, drawing
 from visir.reports.table import Cell, Column, Table, one_line
-from visir.studies.experiment import TrendCheck
 from visir.studies.trial import run_trials
+from visir_papers.draws import TrendCheck
+from visir_papers.experiments.train import DEVIATIONS, EFFECTS, SparseTrial, dense_evaluation
 
 if TYPE_CHECKING:
     from visir.reports.plot import Plot

@@ -355,8 +355,8 @@ def _read_prediction_study(path: Path) -> None:
 
 
 def _cell() -> Any:
-    from visir.papers.running import TableCell
-    from visir.studies.experiment import Measurement
+    from visir_papers.cells import TableCell
+    from visir_papers.experiment import Measurement
 
     measured = Measurement({"t2i R@1": 30.0}, {"system": "CLIP"}, {"split": "test"}, notes=("a note",))
     settings = {"system": "CLIP", "experiment": "evaluate"}
@@ -364,13 +364,13 @@ def _cell() -> Any:
 
 
 def _write_study_cells(path: Path) -> None:
-    from visir.papers.running import StudyFolder
+    from visir_papers.cells import StudyFolder
 
     StudyFolder(path).save(_cell())
 
 
 def _read_study_cells(path: Path) -> None:
-    from visir.papers.running import StudyFolder
+    from visir_papers.cells import StudyFolder
 
     cell = StudyFolder(path).load(replace(_cell(), state="not run"))
     assert cell.state == "done" and cell.measured.values == {"t2i R@1": 30.0}

@@ -24,7 +24,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-SOURCE = Path(__file__).resolve().parent.parent / "src"
+from sources import PACKAGES, ROOT, module_of, python_files
+
+SOURCE = ROOT / "src"
 GROUPS = {
     "core": ("core",),
     "storage": ("storage",),
@@ -40,9 +42,11 @@ GROUPS = {
     "library": ("library", "serving"),
     "sessions": ("sessions",),
     "products": ("products",),
-    "studies + papers": ("studies", "papers"),
+    "studies": ("studies",),
 }
 """Rows of the table, and the folders of each; modules beside the folders are of the core."""
+APART = {"visir_papers": "papers (own distribution)"}
+"""Rows below the sum of visir: distributions of their own."""
 CALLS = {
     "load": "visir.load(clip)",
     "encode": "visir.encode('pixels', 'scenes:8?size=64')",
@@ -52,7 +56,7 @@ CALLS = {
     "index": "build_index(vectors, 'exact', 'x.index').search(vectors, 3)",
 }
 """What is traced. Each is called twice: a file counts that the second call enters."""
-_MODULE = re.compile(r"visir(?:\.\w+)+")
+_MODULE = re.compile(r"visir(?:_papers)?(?:\.\w+)+")
 
 
 @dataclass
@@ -79,20 +83,18 @@ class Size:
         return 100 * self.imports / max(1, self.lines)
 
 
-def module_of(path: Path) -> str:
-    """The dotted name of a file below `src`."""
-    return ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
-
-
 def group_of(module: str) -> str:
     """The row of the table to which a module belongs."""
-    folder = module.split(".")[1] if module.count(".") else ""
+    package, _, rest = module.partition(".")
+    if package in APART:
+        return APART[package]
+    folder = rest.partition(".")[0] if rest else ""
     return next((name for name, folders in GROUPS.items() if folder in folders), "core")
 
 
 def exported(trees: dict[str, ast.Module]) -> set[str]:
     """The names in `__all__` of packages, and those that are lazy: imported under another's name for type checkers."""
-    packages = {module.rpartition(".")[0] for module in trees} | {"visir"}
+    packages = {module.rpartition(".")[0] for module in trees} | {package.name for package in PACKAGES}
     names: set[str] = set()
     for module in packages & trees.keys():
         for node in trees[module].body:
@@ -170,9 +172,10 @@ def importers(trees: dict[str, ast.Module]) -> dict[str, set[str]]:
                 )
                 yield source
                 yield from (f"{source}.{alias.name}" for alias in node.names)
-            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("visir."):
-                match = _MODULE.match(node.value)
-                yield match[0] if match else ""
+            elif (
+                isinstance(node, ast.Constant) and isinstance(node.value, str) and (match := _MODULE.match(node.value))
+            ):
+                yield match[0]
 
     for module, tree in trees.items():
         for name in names(module, tree):
@@ -184,12 +187,12 @@ def importers(trees: dict[str, ast.Module]) -> dict[str, set[str]]:
 
 
 def measure() -> dict[str, Size]:
-    """The rows of the table; the last one is the sum."""
-    paths = sorted(path for path in SOURCE.rglob("*.py"))
+    """The rows of the table: the packages of visir and their sum, then other distributions."""
+    paths = python_files()
     texts = {module_of(path): path.read_text(encoding="utf-8") for path in paths}
     trees = {module: ast.parse(text) for module, text in texts.items()}
     public, by = exported(trees), importers(trees)
-    rows = {name: Size() for name in GROUPS}
+    rows = {name: Size() for name in (*GROUPS, "sum", *APART.values())}
     for path in paths:
         module = module_of(path)
         size = size_of(path, trees[module], texts[module], public)
@@ -197,7 +200,7 @@ def measure() -> dict[str, Size]:
         readers = {reader for reader in by[module] if not texts[reader].count("= lazy(")}
         size.one_importer = int(path.name != "__init__.py" and len(readers) == 1)
         rows[group_of(module)] += size
-    rows["sum"] = sum(rows.values(), Size())
+    rows["sum"] = sum((rows[name] for name in GROUPS), Size())
     return rows
 
 

@@ -31,8 +31,10 @@ from unittest.mock import patch
 import typer
 
 import visir
+import visir_papers
+from visir.cli.options import OPTIONS
 
-CLI = re.compile(r"visir\.(\w+\.)?cli(\.|$)")
+CLI = re.compile(r"visir(_papers)?\.(\w+\.)?cli(\.|$)")
 REAL = ("visir.options", "visir.display", "visir.terminal", "visir.library.query", "visir.errors")
 """What turns texts into values, and kinds of errors: as they are, but that no check of `visir.errors` stops a verb."""
 CHECKS = ("require", "raise_faults", "nearest", "is_installed")
@@ -164,9 +166,10 @@ def verbs(app: typer.Typer, path: str = "visir") -> Iterator[tuple[str, Callable
 @cache
 def _import_command_line() -> None:
     """Every module of it, as it is: what is first imported while calls are recorded would keep the recorders."""
-    for module in pkgutil.walk_packages(visir.__path__, "visir."):
-        if CLI.match(module.name):
-            importlib.import_module(module.name)
+    for package in (visir, visir_papers):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if CLI.match(module.name):
+                importlib.import_module(module.name)
 
 
 @contextmanager
@@ -303,6 +306,7 @@ def _value(path: str, parameter: inspect.Parameter, number: int) -> Any:
     name, kind = parameter.name, parameter.annotation
     more = getattr(kind, "__metadata__", ())
     kind = getattr(kind, "__origin__", kind) if more else kind
+    more = more or (OPTIONS.get(name),)
     words = str(kind)
     if (chosen := VALUES.get(f"{path} {name}")) is not None:
         return chosen
@@ -317,7 +321,7 @@ def _value(path: str, parameter: inspect.Parameter, number: int) -> Any:
         value = 70_000 + number + (0.5 if "float" in words else 0)
     elif "Path" in words:
         value = Path(value)
-    elif any("NAME=" in (getattr(item, "metavar", None) or "") for item in more):
+    elif any("NAME=" in str(getattr(item, "metavar", getattr(item, "more", ""))) for item in more):
         value = f"{value}=0.5"
     return [value] if "list" in words else value
 

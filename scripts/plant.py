@@ -9,6 +9,7 @@ tests that should notice it run. A fault that survives, or whose text is no long
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import subprocess
@@ -44,7 +45,9 @@ def survives(fault: dict[str, Any], source: Path) -> str | None:
 def main() -> int:
     """Plant them, print what happened, and return how many were not noticed."""
     faults = tomllib.loads((ROOT / "tests" / "planted.toml").read_text(encoding="utf-8"))["fault"]
-    words = sys.argv[1:]
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("words", nargs="*", metavar="WORD", help="faults whose name holds one of these words")
+    words = options.parse_args().words
     chosen = [fault for fault in faults if not words or any(word in fault["name"] for word in words)]
     unnoticed = 0
     with tempfile.TemporaryDirectory() as folder:

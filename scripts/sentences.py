@@ -14,7 +14,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-SOURCE = Path(__file__).resolve().parent.parent / "src" / "visir"
+from sources import module_of, python_files
+
 GAP = "{…}"
 QUOTED = "'…'"
 ANY = "error of the caller's class"
@@ -105,12 +106,9 @@ def _assign(target: ast.expr, value: ast.expr | None, values: dict[str, list[ast
 class Source:
     """All files of the source, and what they say."""
 
-    def __init__(self, folder: Path = SOURCE) -> None:
-        self.modules = {path: _module(path) for path in sorted(folder.rglob("*.py"))}
-        self._named = {
-            ".".join(path.relative_to(folder.parent).with_suffix("").parts).removesuffix(".__init__"): module
-            for path, module in self.modules.items()
-        }
+    def __init__(self) -> None:
+        self.modules = {path: _module(path) for path in python_files()}
+        self._named = {module_of(path): module for path, module in self.modules.items()}
         self.kinds = self._family()
         self._taken: set[ast.AST] = set()
         self.sites = tuple(self._sites())

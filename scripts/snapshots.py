@@ -18,17 +18,16 @@ from pathlib import Path
 from typing import Any, get_args
 
 import sentences
+from sources import ROOT, module_of, python_files
 
-ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "tests" / "snapshots"
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
 def public_packages() -> list[str]:
     """The packages that say what is for others: those with `__all__`."""
-    source = ROOT / "src"
-    paths = sorted(path for path in source.rglob("__init__.py") if "__all__ =" in path.read_text(encoding="utf-8"))
-    return [".".join(path.parent.relative_to(source).parts) for path in paths]
+    files = (path for path in python_files() if path.name == "__init__.py")
+    return [module_of(path) for path in files if "__all__ =" in path.read_text(encoding="utf-8")]
 
 
 def signatures() -> Iterator[str]:

@@ -9,9 +9,15 @@ from pathlib import Path
 import pytest
 
 import visir
+import visir_papers
 
-SOURCE = Path(visir.__file__).parent
-WITH_EXAMPLES = sorted(path for path in SOURCE.rglob("*.py") if ">>> " in path.read_text(encoding="utf-8"))
+SOURCES = (Path(visir.__file__).parent, Path(visir_papers.__file__).parent)
+WITH_EXAMPLES = {
+    ".".join(path.relative_to(source.parent).with_suffix("").parts).removesuffix(".__init__")
+    for source in SOURCES
+    for path in source.rglob("*.py")
+    if ">>> " in path.read_text(encoding="utf-8")
+}
 OF_INTERNALS = sorted((Path(__file__).parent / "examples").glob("*.txt"))
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
@@ -20,13 +26,11 @@ def test_there_are_examples() -> None:
     assert WITH_EXAMPLES and OF_INTERNALS
 
 
-@pytest.mark.parametrize("path", WITH_EXAMPLES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_examples_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", sorted(WITH_EXAMPLES))
+def test_examples_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A module's examples share nothing; they may write into the folder in which they run."""
     monkeypatch.chdir(tmp_path)
-    parts = path.relative_to(SOURCE.parent).with_suffix("").parts
-    module = importlib.import_module(".".join(parts[:-1] if parts[-1] == "__init__" else parts))
-    outcome = doctest.testmod(module, optionflags=FLAGS)
+    outcome = doctest.testmod(importlib.import_module(name), optionflags=FLAGS)
     assert outcome.attempted and not outcome.failed
 
 

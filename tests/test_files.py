@@ -47,6 +47,8 @@ def test_missing_and_broken_files_say_what_to_do(tmp_path: Path) -> None:
         read_json(tmp_path / "caption.json")
     with refused(VisirError, code="not-valid-json"):
         read_json(tmp_path / "captions.json")
+    with pytest.raises(VisirError, match="a device or a pipe"):
+        read_json("/dev/null")
     (tmp_path / "cut.json.xz").write_bytes(lzma.compress(b"[1, 2]")[:-8])
     with refused(VisirError, code="cannot-decompressed"):
         read_json(tmp_path / "cut.json.xz")

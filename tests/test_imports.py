@@ -6,12 +6,15 @@ import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
+import pytest
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 import visir
+import visir_papers
 
 _MODULE = re.compile(r"\w+(\.\w+){2,}|\w+(\.\w+)+:[\w.]+")
 """What somebody imports by name: "package.room.module", "package.module:Name"; "package.room" is a group of plugins."""
@@ -55,9 +58,21 @@ def circles(package: Path) -> set[frozenset[str]]:
     return {frozenset(group) for group in groups.values() if len(group) > 1}
 
 
-def test_files_import_each_other_in_one_direction() -> None:
-    found = sorted(sorted(circle) for circle in circles(Path(visir.__file__).parent))
+@pytest.mark.parametrize("package", [visir, visir_papers], ids=lambda package: package.__name__)
+def test_files_import_each_other_in_one_direction(package: ModuleType) -> None:
+    found = sorted(sorted(circle) for circle in circles(Path(str(package.__file__)).parent))
     assert not found, f"these files import each other; move what they share into a file below them: {found}"
+
+
+def test_visir_names_nothing_of_what_stands_on_it() -> None:
+    """Another distribution imports visir, and registers by entry points; a string that names it is an import too."""
+    found = [
+        f"{module}: {name}"
+        for module, tree in modules_of(Path(visir.__file__).parent).items()
+        for name in imported_names(tree, module, is_package=False)
+        if name.partition(".")[0] == "visir_papers"
+    ]
+    assert found == []
 
 
 def test_a_circle_is_found_however_it_is_imported(tmp_path: Path) -> None:

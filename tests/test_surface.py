@@ -94,3 +94,10 @@ def _hides(package: str, name: str, module: str) -> bool:
     full = f"{package}.{name}"
     spec = None if module == full else importlib.util.find_spec(full)
     return spec is not None and spec.origin is not None
+
+
+def test_what_became_a_package_of_its_own_says_so() -> None:
+    for code in ("import visir; visir.papers", "from visir import papers"):
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert "pip install visir-papers, then import visir_papers" in done.stderr
+    assert "papers" not in dir(visir)

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-LINK = re.compile(r"\[([^\]]+)\]\((?:\.\./)+(src/visir/[\w./-]+)(?:#([\w.]+))?\)")
+LINK = re.compile(r"\[([^\]]+)\]\((?:\.\./)+((?:src/visir|papers/src/visir_papers)/[\w./-]+)(?:#([\w.]+))?\)")
 
 
 def with_places(markdown: str) -> str:
@@ -18,7 +18,7 @@ def with_places(markdown: str) -> str:
 def _place(link: re.Match[str]) -> str:
     text, place, name = link.groups()
     path = ROOT / place
-    short = place.removeprefix("src/visir/").rstrip("/")
+    short = place.removeprefix("papers/").removeprefix("src/").removeprefix("visir/").rstrip("/")
     if not path.exists():
         raise FileNotFoundError(f"{place}: a document links to it")
     if name:

@@ -76,7 +76,7 @@ def _name(argument: Any) -> str:
 
 def _about(parameter: Any) -> str:
     text = (getattr(parameter, "help", "") or "").replace("\n", " ").strip()
-    return text + (" Repeatable." if getattr(parameter, "multiple", False) and "repeatable" not in text else "")
+    return text + (" Repeatable." if getattr(parameter, "multiple", False) and "repeatable" not in text.lower() else "")
 
 
 def _flags(option: Any) -> str:

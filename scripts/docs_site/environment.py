@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from sources import python_files
+
 OWN = {
     "VISIR_DATA": "The folder where recipes, studies and `visir demo` look for data sets and model files. No default.",
     "VISIR_CACHE": "The folder for vectors that were computed before, and other files that can be made again. "
@@ -42,9 +42,7 @@ OTHERS = {
 def page() -> dict[str, str]:
     """Path → Markdown."""
     used = {
-        name
-        for path in (ROOT / "src" / "visir").rglob("*.py")
-        for name in re.findall(r"\bVISIR_[A-Z_]+\b", path.read_text(encoding="utf-8"))
+        name for path in python_files() for name in re.findall(r"\bVISIR_[A-Z_]+\b", path.read_text(encoding="utf-8"))
     }
     if used != set(OWN):
         raise ValueError(

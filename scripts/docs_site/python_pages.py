@@ -138,7 +138,9 @@ PARTS: dict[str, Part] = {
         ("visir.evaluation.measures.*", "visir.evaluation.measures.registry.Measure"),
     ),
     "published": Part(
-        "visir.evaluation.published", "Tables of papers that come with visir.", ("visir.evaluation.published.*",)
+        "visir.evaluation.published",
+        "Printed tables of papers, and how far a result agrees.",
+        ("visir.evaluation.published.*",),
     ),
     "sparse": Part("visir.sparse", "Vectors over words.", ("visir.sparse.*",)),
     "robustness": Part(
@@ -170,9 +172,9 @@ PARTS: dict[str, Part] = {
     "products": Part("visir.products", "Catalogues of products, and their categories.", ("visir.products.*",)),
     "sessions": Part("visir.sessions", "Logs of shops become sessions.", ("visir.sessions.*",)),
     "papers": Part(
-        "visir.papers",
+        "visir_papers",
         "Tables and figures of papers, as studies.",
-        ("visir.papers.study.read_study", "visir.papers.study.Study"),
+        ("visir_papers.*", "visir_papers.study.Study"),
     ),
     "reports": Part("visir.reports", "Tables and pages.", ("visir.reports.*",)),
     "display": Part("visir.display", "How records show themselves.", ("visir.display.Displayed",)),

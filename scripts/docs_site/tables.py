@@ -308,8 +308,7 @@ def _published() -> str:
 
 def _studies() -> str:
     """Every table and figure: what it is, its scales with their hours, or what it waits for."""
-    from visir.papers.names import names
-    from visir.papers.study import read_study
+    from visir_papers.study import names, read_study
 
     def row(name: str) -> tuple[str, ...]:
         one = read_study(name)

@@ -20,7 +20,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[2]
+from sources import PACKAGES, ROOT
+
 FOLDER = ROOT / "docs" / "tutorials"
 KEPT = ROOT / "build" / "tutorials"
 STRANGERS_FILES = {
@@ -140,7 +141,7 @@ def _environment(home: Path) -> dict[str, str]:
         **{name: value for name, value in os.environ.items() if name not in hidden},
         "HOME": str(home),
         "PATH": os.pathsep.join(path),
-        "PYTHONPATH": str(ROOT / "src"),
+        "PYTHONPATH": os.pathsep.join(str(package.parent) for package in PACKAGES),
         "PYTHONDONTWRITEBYTECODE": "1",
         "MPLCONFIGDIR": str(matplotlib),
         "VISIR_CACHE": str(home.parent / "cache"),
@@ -178,7 +179,7 @@ def _replace(value: Any, old: str, new: str) -> Any:
 def _state(path: Path) -> str:
     """A hash of all that the outputs depend on."""
     state = hashlib.sha256(path.read_bytes() + Path(__file__).read_bytes())
-    for source in sorted((ROOT / "src" / "visir").rglob("*")):
+    for source in (path for package in PACKAGES for path in sorted(package.rglob("*"))):
         if source.is_file() and "__pycache__" not in source.parts:
             state.update(str(source.relative_to(ROOT)).encode() + source.read_bytes())
     packages = sorted({(one.name, one.version) for one in importlib.metadata.distributions()})

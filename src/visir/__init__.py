@@ -17,6 +17,7 @@ Measure
     visir.classify("photos/", model, shots=16)           a Classification: zero-shot prompts, few-shot curves; or labels
     visir.profile(model, "mine.csv")                     what a model can do: every task at hand, by strength, as a page
     visir.compare(first, second)                         a Comparison: differences with intervals and p-values
+    visir.denominators("t2i R@1=37.82,R@5=82.36")       which numbers of queries can give printed digits
     visir.explain(evaluation, …)                         which reading of the protocol gives a published number
     visir.read_run("run.trec")                           runs of other tools
     visir.mteb_model("NAME")                             any model here as a model for mteb.evaluate
@@ -34,7 +35,8 @@ Train
     visir.sparsify(…)                                    dense vectors become weighted words; visir.recipes() lists all
 
 Applications
-    visir.products, visir.sessions, visir.papers         catalogues; logs of shops; the tables of the papers
+    visir.products, visir.sessions                       catalogues; logs of shops
+    import visir_papers                                  the tables of the papers: pip install visir-papers
 
 A name (a string or a path) is accepted wherever an object is. What you get shows itself: in a notebook with pictures,
 tables and plots; `.to_pandas()`, `.to_arrow()`, `.to_latex()`, `.to_markdown()`, `.plot()` where they make sense.
@@ -50,7 +52,6 @@ from visir import wiring as _wiring  # noqa: F401  (before all else)
 from visir.lazy import lazy
 
 if TYPE_CHECKING:
-    from visir import papers as papers
     from visir import products as products
     from visir import sessions as sessions
     from visir import shortcuts as shortcuts
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from visir.errors import VisirError as VisirError
     from visir.evaluation import Comparison as Comparison
     from visir.evaluation import Evaluation as Evaluation
+    from visir.evaluation import denominators as denominators
     from visir.evaluation import explain as explain
     from visir.evaluation.classification.classify import classify as classify
     from visir.evaluation.compare import compare as compare
@@ -89,4 +91,4 @@ if TYPE_CHECKING:
     from visir.training import train as train
     from visir.version import __version__ as __version__
 
-__getattr__, __dir__, __all__ = lazy(__name__)
+__getattr__, __dir__, __all__ = lazy(__name__, apart={"papers": "visir-papers"})

@@ -10,8 +10,8 @@ A *view* knows how things of one class look. It may have these functions:
     plot(thing, **options)  a figure of matplotlib
 
 A record knows nothing of the reports after it: its view is an entry of the table in `visir.reports.views`, or of the
-`views` of its application, whose files are imported when something is shown. Classes of other packages name a module
-with these functions: `view="…"`.
+`views` of its application, whose files are imported when something is shown. Classes of other packages that register
+no application name a module with these functions: `view="…"`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from visir.errors import require
-from visir.plugins import BUILT_IN, load_target, part
+from visir.plugins import BUILT_IN, applications, load_target, part
 from visir.terminal import one_line
 
 if TYPE_CHECKING:
@@ -255,6 +255,9 @@ def view_function(thing: object, name: str) -> Any:
             view = load_target(BUILT_IN[room]).views.get(kind.__name__)
         elif room and (entry := _views().VIEWS.get(f"{room}.{kind.__name__}")):
             return entry.function(name)
+        if distribution not in ("visir", "builtins"):
+            views = (application.views.get(kind.__name__, "") for application in applications())
+            view = next((target for target in views if target.startswith(f"{distribution}.")), view)
         if view:
             return getattr(import_module(view), name, None)
     return None

@@ -242,6 +242,8 @@ def _undecompressed(path: str | Path, fault: Exception) -> VisirError:
 def _missing_hint(path: Path) -> str:
     if path.is_dir():
         return "this is a folder; name the file inside it"
+    if path.exists():
+        return "this is a device or a pipe; write what comes out of it into a file, and name that"
     if not path.parent.is_dir():
         return f"the folder {path.parent} does not exist either; check the path"
     import difflib

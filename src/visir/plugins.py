@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from operator import attrgetter
+from pathlib import Path
 from typing import Any
 
 APPLICATIONS = "visir.plugins"
@@ -22,6 +23,8 @@ MEASURES = "visir.measures"
 PERTURBATIONS = "visir.perturbations"
 CORRUPTIONS = "visir.corruptions"
 INDEX_KINDS = "visir.index_kinds"
+RECIPES = "visir.recipes"
+PUBLISHED = "visir.published"
 
 BUILT_IN: dict[str, str] = {}
 """visir's own applications: name → "module:attribute", in the order in which `visir --help` lists their verbs."""
@@ -55,6 +58,18 @@ def plugins(group: str) -> Iterator[tuple[str, Any]]:
             left_out(group, f"{point.name} = {point.value}", f"{type(fault).__name__}: {fault}")
 
 
+@cache
+def plugin_folders(group: str) -> tuple[Path, ...]:
+    """The folders of files that other packages have in a group."""
+    folders = []
+    for name, folder in plugins(group):
+        if isinstance(folder, Path) and folder.is_dir():
+            folders.append(folder)
+        else:
+            left_out(group, name, "it is no folder")
+    return tuple(folders)
+
+
 def left_out(group: str, what: str, why: str) -> None:
     """Warn that something of a group is not used."""
     warnings.warn(f"entry point {what} of {group!r} is left out: {why}", stacklevel=3)
@@ -71,8 +86,8 @@ class Verb:
     # "module:attribute" of a function with typer's annotations, or of a `typer.Typer` with verbs of its own. The module
     # is imported for `visir --help`: import what is heavy inside functions.
     target: str
-    # The heading of `visir --help` under which it is listed: find, measure, train, analyse, applications or set-up.
-    # Default: that of the verb that it follows, or applications.
+    # The heading under which it is listed: find, measure, train, applications or set-up of `visir --help`, analyse of
+    # `visir research`, shop of `visir shop`. Default: that of the verb that it follows, or applications.
     group: str = ""
     after: str = ""  # the verb that it follows there; by default it comes last
     extends: bool = False  # whether it takes the place of the verb of this name, which it calls for what is not its own
@@ -84,14 +99,6 @@ class Application:
 
     name: str  # that of the entry point
     verbs: tuple[Verb, ...] = ()  # its verbs
-    # Kinds of experiments of studies: the word of a study's file (`experiment = "…"`) → "module:class" of a
-    # `visir.studies.experiment.Experiment`.
-    experiments: Mapping[str, str] = field(default_factory=dict)
-    # What papers say of figures: name → "module:function" from `visir.studies.experiment.Means` to a list of
-    # `TrendCheck`.
-    trend_checks: Mapping[str, str] = field(default_factory=dict)
-    # How figures are drawn: name → "module:function", see `visir.studies.experiment.DrawFigure`.
-    drawings: Mapping[str, str] = field(default_factory=dict)
     # Formats of its sources, which `visir data formats` lists: title → "module:registry" of
     # `visir.collections.sources.Format`.
     formats: Mapping[str, str] = field(default_factory=dict)

@@ -11,7 +11,6 @@ from visir.plugins import BUILT_IN, PARTS
 BUILT_IN.update(
     products="visir.products.application:APPLICATION",
     sessions="visir.sessions.application:APPLICATION",
-    papers="visir.papers.application:APPLICATION",
     library="visir.library.application:APPLICATION",
 )
 
@@ -29,6 +28,9 @@ PARTS.update(
         },
         "folder index": "visir.retrieval.kinds:open_index",
         "folder parts": "visir.encoders.parts_folder:Parts",
+        # what else than a manifest knows which files such a folder has
+        "check library": "visir.library.check:check_beside_manifest",
+        "check parts": "visir.encoders.parts_folder:check_parts",
         "results of mteb": "visir.evaluation.mteb:read_mteb",
         # the picture of an id of a collection
         "picture of": "visir.collections.check:picture_of",

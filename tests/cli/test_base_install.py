@@ -17,6 +17,9 @@ class Without:
     def __init__(self, finder, names):
         self.finder, self.names = finder, names
 
+    def __getattr__(self, name):  # what is installed, with its entry points
+        return getattr(self.finder, name)
+
     def find_spec(self, name, path=None, target=None):
         return None if name.partition(".")[0] in self.names else self.finder.find_spec(name, path, target)
 

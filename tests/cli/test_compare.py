@@ -54,6 +54,19 @@ def test_two_results(tmp_path: Path, flags: tuple[str, ...]) -> None:
     assert ("randomisation test (seed 0)" in said.text) == ("randomisation" in flags)
 
 
+def test_what_would_be_left_unused_is_refused_at_the_door() -> None:
+    for flags, place in (
+        (("--published", "thesis-table-2-1", "--tolerance", "-1"), "--tolerance -1"),
+        (("--published", "thesis-table-2-1", "--tolerance", "nan"), "--tolerance nan"),
+        (("--as", "CLIP"), "--as: "),
+        (("--as", "CLIP", "--on", "Flickr30k", "--tolerance", "inf"), "--as and --on: "),
+        (("--published", "thesis-table-2-1", "--as", "a", "--as", "b", "--qrels", "q"), "2 --as for 1 results"),
+    ):
+        answer = say(compare, "nowhere", *flags)
+        assert answer.status == 2 and place in answer.text, answer.text
+        assert answer.text.count("\n  - ") == (2 if len(flags) > 5 else 1), answer.text
+
+
 def test_unlike_protocols_are_refused(tmp_path: Path) -> None:
     usual, other = result(tmp_path, "a", 1.0), result(tmp_path, "b", 1.0, recall="capped_recall")
     said = say(compare, usual, other)

@@ -10,12 +10,13 @@ from PIL import Image
 from typer.testing import CliRunner, Result
 
 from visir.cli.encode import encode
+from visir.cli.verbs import verb
 from visir.errors import VisirError
 
 
 def run(*arguments: str) -> Result:
     app = typer.Typer()
-    app.command()(encode)
+    app.command()(verb(encode))
     return CliRunner().invoke(app, list(arguments))
 
 

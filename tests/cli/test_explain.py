@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -97,3 +98,16 @@ def test_candidates_of_the_whole_collection(tmp_path: Path) -> None:
         said = say(explain, own, "--published", paper, *more)
         assert said.status == 0, said.text
         assert "candidates restricted to the images and captions that are judged" in " ".join(said.text.split())
+
+
+def test_digits_alone_say_how_many_queries_there_were() -> None:
+    digits = "t2i R@1=37.82,R@5=82.36,R@10=82.48"
+    words = say(explain, "--published", digits, "--on", "Flickr30k", "--queries", "1000")
+    assert "Flickr30k t2i can come from 5,000 queries (by accident 13 %); not from 1,000" in words.text
+    [row] = json.loads(say(explain, "--published", digits, "--on", "Flickr30k", "--json").text)["rows"]
+    assert row["possible"]["5000"] == "rounded" and "1000" in row["impossible"]
+
+
+def test_what_digits_alone_do_not_use_is_refused() -> None:
+    text = say(explain, "--direction", "t2i", "--model", "pixels").text
+    assert all(name in text for name in ("3 faults", "--published", "--direction", "--model"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -155,6 +156,22 @@ def test_what_is_no_command_is_answered_with_what_was_meant(tmp_path: Path) -> N
 def test_without_arguments_there_are_three_commands_to_try() -> None:
     shown = CliRunner().invoke(app, []).output
     assert shown.count("\n  visir ") == 3 and "visir doctor" in shown and max(map(len, shown.splitlines())) <= 90
+
+
+def test_the_first_page_has_few_entries_and_a_word_finds_the_others() -> None:
+    run = CliRunner()
+    entries = [line for line in run.invoke(app, ["--help"]).output.splitlines() if re.match(r"  \w", line)]
+    names = {line.split()[0] for line in entries}
+    assert {"library", "evaluate", "train", "research", "shop", "papers"} <= names and len(names) <= 14, names
+    for name, command in ROOT.commands.items():
+        answer = run.invoke(app, ["help", name, "--json"])
+        assert f"visir {name}" in [entry["command"] for entry in json.loads(answer.output)]
+        if name not in names and name != "help":
+            shelf = next(shelf for shelf in ("research", "shop") if f"\n  {name} " in run.invoke(app, [shelf]).output)
+            below = run.invoke(app, [shelf, name, "--help"]).output
+            assert command.help.partition("\n")[0] in " ".join(below.split()), below
+    assert "visir index build" in run.invoke(app, ["help", "index", "parts"]).output
+    assert "no command has zyx" in str(run.invoke(app, ["help", "zyx"]).exception)
 
 
 @pytest.mark.parametrize("columns", ["80", "120"])

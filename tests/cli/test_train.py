@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from manifests import content_of
 from visir.cli.train import EpochLines, train
+from visir.cli.verbs import verb
 from visir.encoders import load
 from visir.errors import ConfigurationError
 from visir.files import read_json
@@ -20,7 +21,7 @@ from visir.training.shipped import shipped_recipes
 from visir.training.trained import Epoch
 
 app = typer.Typer()
-app.command("train")(train)
+app.command("train")(verb(train))
 
 RECIPE = """# visir train small.toml
 name = "small"

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from pathlib import Path
+from typing import Annotated
 
 import pytest
 
-from visir.cli import verbs
-from visir.cli.verbs import Call, calls, option, parameters_of
+from visir.cli import verbs as mechanism
+from visir.cli.options import OPTIONS, argument, option
+from visir.cli.verbs import Call, calls, parameters_of
 from visir.cli.verbs import verb as as_verb
 
 _MODULE = '''"""A module."""
@@ -31,7 +34,7 @@ def measure(source: Any, k: int = 10, *, names: Sequence[str] | None = None, exa
 @pytest.fixture
 def target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     (tmp_path / "measured_here.py").write_text(_MODULE.replace("Any", "object").replace("Sequence", "list"))
-    monkeypatch.setattr(verbs, "_ROOT", tmp_path)
+    monkeypatch.setattr(mechanism, "_ROOT", tmp_path)
     parameters_of.cache_clear()
     return "visir.measured_here:measure"
 
@@ -51,22 +54,52 @@ def test_the_file_says_what_a_parameter_is(target: str) -> None:
 
 
 def test_what_the_command_line_does_not_say_comes_from_the_function(target: str) -> None:
-    @calls(target, source=option(to="place"), exact=option("Exactly.", "--exact"), share="A share.", leave="k")
+    @calls(target, source=option(to="place"), leave="k", also="workers")
     def measured(call: Call) -> None:
-        """Measure."""
+        """Measure.
 
-    import inspect
+        Args:
+            share: A share. Of all.
+        """
 
-    found = inspect.signature(as_verb(measured)).parameters
-    assert [*found] == ["place", "names", "exact", "share", "as_json", "quiet"]
-    types = {name: item.annotation.__origin__ for name, item in found.items()}
+    parameters = inspect.signature(as_verb(measured)).parameters
+    assert [*parameters] == ["place", "names", "exact", "share", "workers", "as_json", "quiet"]
+    types = {name: item.annotation.__origin__ for name, item in parameters.items()}
     assert types["names"] == list[str] | None and types["exact"] is bool and types["share"] == float | None
-    assert found["names"].annotation.__metadata__[0].help == "Some of them."
+    shown = {name: item.annotation.__metadata__[0] for name, item in parameters.items()}
+    assert shown["names"].help == "Some of them." and shown["share"].help == "A share. Of all."
+    assert shown["exact"].default == "--exact" and shown["workers"].help == OPTIONS["workers"].about
+
+
+def test_a_verb_says_its_options_in_its_signature_and_its_docstring() -> None:
+    def verb(
+        place: Annotated[str, argument("PLACE")], k: int = 10, device: str | None = None, fast: bool = False
+    ) -> None:
+        """Do it.
+
+        More of it.
+
+        Args:
+            place: Where.
+            k: How many of
+                them.
+            fast: Sooner.
+        """
+
+    verb.__module__ = "visir.cli.measured"
+    made = as_verb(verb)
+    assert made.__doc__ == "Do it.\n\nMore of it."
+    shown = {name: item.annotation.__metadata__[0] for name, item in inspect.signature(made).parameters.items()}
+    assert shown["place"].help == "Where." and shown["place"].metavar == "PLACE"
+    assert shown["k"].default == "-k" and shown["k"].help == "How many of them." and shown["k"].min == 1
+    assert shown["device"].help == OPTIONS["device"].about and shown["fast"].default == "--fast"
+    verb.__module__ = "elsewhere"
+    assert inspect.signature(as_verb(verb)).parameters["k"].annotation is int
 
 
 def test_a_word_for_no_parameter_is_refused(target: str) -> None:
     with pytest.raises(AssertionError, match="has no nothing"):
-        calls(target, nothing="text")
+        calls(target, nothing=option("--text"))
 
 
 def test_only_what_is_asked_for_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ from visir.cli.main import app
 OWN = {
     "visir search skip_broken": "hidden; always so",
     "visir granularity replace": "the verb itself looks for the report",
+    "visir help words": "looks into the help",
     "visir demo open_report": "for a terminal alone",
     "visir library search thumbnails": "for a terminal alone",
     "visir sessions score state": "read where the file is there, written where lines came (tests/sessions)",

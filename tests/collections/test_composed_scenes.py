@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import visir
 from refusals import refused
 from visir.collections.scenes import compose, fact_names, read_location, sample_scene, ways_to_say
-from visir.collections.scenes.composed import describe_edit
+from visir.collections.scenes.captions import describe_edit
 from visir.errors import VisirError
 
 TOLD = {*fact_names("shared"), *fact_names("specific")}

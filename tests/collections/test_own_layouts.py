@@ -199,3 +199,60 @@ def test_the_published_layouts_have_the_form_of_ones_own(tmp_path: Path) -> None
         for table in about.get("tables", ()):
             assert table.keys() <= {*_OF_ROWS}, name
     assert {"title", "cite", "obtain"} <= {*_OF_LAYOUT}
+
+
+SOURCES = {
+    "images": ("", """
+        files = "images_{split}.csv"
+        columns = { id = "nr", image = "file", split = "split" }
+        further = ["camera"]
+        [[tables]]
+        files = "texts.jsonl"
+        columns = { id = "of", caption = "t | u", language = "lang" }
+    """, {
+        "images_train.csv": "nr,file,camera\n1,a.jpg,x\n2,b.jpg,x\n2,b.jpg,y\n",
+        "images_dev.csv": "nr,file,camera\n3,c.jpg,x\n",
+        "texts.jsonl": b"".join(
+            orjson.dumps({"of": n % 3 + 1, "t" if n % 2 else "u": f"t{n}", "lang": "de" if n % 4 else None}) + b"\n"
+            for n in range(5_000)
+        ),
+    }),
+    "lists": ("own_ids = true", """
+        files = "all.json"
+        columns = { image = "{folder}/{name} | name", caption = "said[].txt", language = "said[].l", split = "part" }
+    """, {
+        "all.json": [
+            {"folder": "p" if n % 2 else "", "name": f"{n}.jpg", "part": ("train", "dev", None)[n % 3],
+             "said": [{"txt": f"{n} {m}", "l": "en"} for m in range(n % 4)]}
+            for n in range(3_000)
+        ],
+    }),
+    "lines": ("", """
+        files = "all.txt"
+        line = "{photo}#{number} {words}"
+        columns = { image = "photo", caption = "words" }
+    """, {"all.txt": "".join(f"{n // 3}.jpg#{n} some words\n" + "\n" * (n % 7 == 0) for n in range(5_000))}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_rows_are_read_the_same_together_and_one_by_one(write, tmp_path, monkeypatch, name: str) -> None:
+    about, table, files = SOURCES[name]
+    for file, content in files.items():
+        write(f"s/{file}", content)
+    layout = write("l.toml", f"{about}\n[[tables]]\n{table}")
+    together = visir.open(tmp_path / "s", layout=layout)
+    monkeypatch.setattr("visir.collections.layout._Images.add_plain", lambda *row, **columns: False)
+    one_by_one = visir.open(tmp_path / "s", layout=layout)
+    assert together.fingerprint == one_by_one.fingerprint and together.source == one_by_one.source
+    for part in ("images", "captions", "facts"):
+        assert getattr(together, part) == getattr(one_by_one, part)
+
+
+def test_faults_come_in_the_order_of_the_lines(write, tmp_path) -> None:
+    write("s/all.jsonl", '{"image": "a.jpg"}\n{"image"\n{"image": "b.jpg", "text": 7}\n[1]\n{"text": "x"}\n')
+    layout = write("l.toml", '[[tables]]\nfiles = "all.jsonl"\ncolumns = { image = "image", caption = "text" }\n')
+    with pytest.raises(CollectionError) as caught:
+        visir.open(tmp_path / "s", layout=layout)
+    places = [str(caught.value).index(f"line {number}") for number in range(1, 6)]
+    assert places == sorted(places)

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 import visir
 from visir.collections.scenes import FACTS, TELLS, sample_scene, ways_to_say
+from visir.collections.scenes.captions import LONG_TELLS, long_caption, short_captions
 from visir.collections.scenes.choice import contrast
-from visir.collections.scenes.generate import LONG_TELLS, long_caption, short_captions
-from visir.collections.scenes.languages import GRAMMARS, French, German, Spanish
+from visir.collections.scenes.languages import GRAMMARS
 from visir.errors import VisirError
 
 some_scene = st.builds(sample_scene, st.integers(0, 2**31), st.integers(0, 2**31))
@@ -89,18 +89,32 @@ def test_sentences_by_hand(code: str, number: int, texts: set[str]) -> None:
 
 
 def test_phrases_agree() -> None:
-    phrase, french, spanish = German().phrase, French(), Spanish()
-    assert phrase("elephant", "large", "red", case="dative") == "einem großen roten Elefanten"
-    assert phrase("elephant", "red", case="accusative") == "einen roten Elefanten"
+    phrase, french, spanish = GRAMMARS["de"].phrase, GRAMMARS["fr"], GRAMMARS["es"]
+    assert phrase("elephant", "large", "red", form="to a") == "einem großen roten Elefanten"
+    assert phrase("elephant", "red", form="accusative a") == "einen roten Elefanten"
     assert phrase("car", "small", "blue") == "ein kleines blaues Auto"
-    assert phrase("car", "blue", definite=True) == "das blaue Auto"
-    assert phrase("mug", "white", case="dative") == "einer weißen Tasse"
-    assert phrase("bucket", negated=True) == "kein Eimer"
-    assert french.phrase("church", definite=True) == "l'église"
+    assert phrase("car", "blue", form="the") == "das blaue Auto"
+    assert phrase("mug", "white", form="to a") == "einer weißen Tasse"
+    assert phrase("bucket", form="no") == "kein Eimer"
+    assert french.phrase("church", form="the") == "l'église"
     assert french.phrase("duck", "small", "green") == "un petit canard vert"
-    assert french.of_text("le chien") == "du chien" and french.of_text("oiseaux") == "d'oiseaux"
+    assert french.joined("près de le chien") == "près du chien"
+    assert french.joined("pas de oiseaux") == "pas d'oiseaux"
     assert spanish.phrase("tent", "small", "yellow") == "una tienda de campaña pequeña y amarilla"
-    assert spanish.of_text(spanish.phrase("dog", definite=True)) == "del perro"
+    assert spanish.joined(f"delante de {spanish.phrase('dog', form='the')}") == "delante del perro"
+
+
+@pytest.mark.parametrize("code", sorted(GRAMMARS))
+def test_every_sentence_of_the_tables_can_be_said(code: str) -> None:
+    grammar = GRAMMARS[code]
+    facts = {
+        **vars(SCENE), "first": "drum", "first_colour": "green", "second": "turtle", "second_colour": "white",
+        "side": "left", "so": "red", "not_so": "blue", "absent": "bee", "how": "to",
+    }  # fmt: skip
+    for kind, ways in grammar.table["ways"].items():
+        for way in ways:
+            text = grammar.sentence(grammar.fill(way, facts))
+            assert not re.search(r"[{}|%]|  ", text) and text.endswith((".", "。")), (kind, way, text)
 
 
 def test_one_of_a_kind() -> None:

@@ -8,8 +8,8 @@ import pytest
 
 import visir
 from visir.collections.scenes import scenes
+from visir.collections.scenes.captions import ROLES, SHARED, facts_by_caption, plain_captions
 from visir.collections.scenes.facts import FACTS, sample_scene
-from visir.collections.scenes.generate import ROLES, SHARED, facts_by_caption, plain_captions
 from visir.collections.scenes.languages import TELLS
 from visir.errors import CollectionError
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from PIL import Image
 from scipy.stats import chisquare
 
 from refusals import refused
@@ -22,6 +23,7 @@ from visir.collections.scenes import (
     TELLS,
     change_one,
     describe,
+    draw,
     fact_names,
     location,
     read_location,
@@ -31,10 +33,12 @@ from visir.collections.scenes import (
     scenes,
     ways_to_say,
 )
-from visir.collections.scenes.languages import WORDS, article
-from visir.collections.scenes.palette import PAINT
+from visir.collections.scenes.draw import Painter, colours, drawing
+from visir.collections.scenes.languages import article
 from visir.errors import VisirError
 
+BY_NAME = {fact.name: fact for fact in FACTS}
+PAINT = colours("paint")
 some_scene = st.builds(sample_scene, st.integers(0, 2**31), st.integers(0, 2**31))
 
 
@@ -120,13 +124,8 @@ def test_every_told_value_is_said(scene) -> None:
 @given(some_scene)
 def test_no_caption_says_what_it_does_not_tell(scene) -> None:
     own_words = {  # words by which the fact alone would be recognised; relation and position share "on the left"
-        "size": WORDS["size"],
-        "pattern": WORDS["pattern"],
-        "weather": WORDS["weather"],
-        "time": WORDS["time"],
-        "companion": {v: (v,) for v in next(f for f in FACTS if f.name == "companion").values},
-        "landmark": {v: (v,) for v in next(f for f in FACTS if f.name == "landmark").values},
-        "flyer": {v: ways_to_say("flyer", v) for v in next(f for f in FACTS if f.name == "flyer").values},
+        name: {value: ways_to_say(name, value) for value in BY_NAME[name].values}
+        for name in ("size", "pattern", "weather", "time", "companion", "landmark", "flyer")
     }
     for caption in describe(scene):
         for name in own_words.keys() - caption.tells:
@@ -344,3 +343,34 @@ def test_all_faults_of_a_request_at_once() -> None:
     text = str(caught.value)
     for part in ("5 faults", "n must be at least 1", "seed must not be", "64 to 224", "0 to 0.5", "add up to 1"):
         assert part in text
+
+
+# --- drawings ------------------------------------------------------------------------------------------------------
+
+
+def test_every_drawing_of_the_file_can_be_painted() -> None:
+    facts = ("subject", "companion", "flyer", "landmark", "ground", "place")
+    assert {value for fact in facts for value in BY_NAME[fact].values} <= {*draw._file()["drawings"]}
+    for name in draw._file()["drawings"]:
+        strokes = drawing(name).strokes
+        known = {colour: (1, 2, 3) for stroke in strokes for colour in stroke.colours if not colour.startswith("#")}
+        painter = Painter(Image.new("RGBA", (96, 96)))
+        painter.paint(strokes, colours("materials") | known)
+        assert strokes and painter.image.getchannel("A").getextrema()[1] == 255, name
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["ovl main 0,0 1,1", "oval maim 0,0 1,1", "oval main 0,0", "disc main 0.5,0.5", "disc main 0.5,0.5 radius",
+     "oval main 0,0 1,1 width 2", "eye - 0.5,0.5", "box #12345 0,0 1,1", "shape main 0,0 1;1 0,1", "oval"],
+)  # fmt: skip
+def test_a_line_that_is_no_stroke_is_named(monkeypatch: pytest.MonkeyPatch, line: str) -> None:
+    whole = draw._file()
+    drawings = {**whole["drawings"], "dog": {"strokes": f"disc main 0.5,0.5 radius 0.2\n{line}\n"}}
+    monkeypatch.setattr(draw, "_file", lambda: {**whole, "drawings": drawings})
+    drawing.cache_clear()
+    try:
+        with refused(VisirError, "'dog'", line, code="not-a-stroke", hint="head of the file"):
+            drawing("dog")
+    finally:
+        drawing.cache_clear()

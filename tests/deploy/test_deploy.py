@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import typer
 
+from visir.cli.verbs import verb
 from visir.library.cli.serve import serve
 from visir.retrieval.remote.settings import FAMILIES, QDRANT
 
@@ -24,7 +25,7 @@ def served(arguments: list[str]) -> dict[str, Any]:
     """What `visir library serve` makes of these arguments: read by the very command, which is not run."""
     assert arguments[:2] == ["library", "serve"] and arguments[2].startswith("/"), arguments
     app = typer.Typer()
-    app.command()(serve)
+    app.command()(verb(serve))
     context = typer.main.get_command(app).make_context("serve", arguments[2:])
     assert len(context.params["libraries"]) == 1, context.params["libraries"]
     return dict(context.params)

@@ -17,7 +17,7 @@ import tarfile
 import threading
 import time
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -38,6 +38,7 @@ from s3_server import s3_server
 from verbs import say
 from visir.cli.encode import encode as encode_verb
 from visir.collections import open_collection, streams
+from visir.collections.check import check
 from visir.collections.streams import InputFiles
 from visir.encoders import Encoder, Parts, Store, encode, encode_parts, load, parts_folder
 from visir.encoders import parts as working
@@ -102,6 +103,42 @@ def whole(source: Path, tmp_path: Path) -> dict[str, bytes]:
 
 
 # -- what a part holds
+
+
+def test_a_check_reads_every_part_and_names_what_it_did_not_read(source: Path, tmp_path: Path) -> None:
+    made = tmp_path / "parts"
+    encode_parts(Means(), source, made)
+    assert check(made).ok and check(made).counts["files"] > 10
+
+    def flip(path: Path) -> None:
+        data = bytearray(path.read_bytes())
+        data[200] ^= 1
+        path.write_bytes(data)
+
+    damages: list[Callable[[Path], object]] = [
+        flip,
+        lambda path: path.write_bytes(path.read_bytes()[:300]),
+        lambda path: path.write_bytes(b""),
+        Path.unlink,
+        lambda path: shutil.copy(sorted(path.parent.glob("*.parquet"))[1], path),
+    ]
+    for damage in damages:
+        copy = Path(shutil.copytree(made, tmp_path / "copy", dirs_exist_ok=False))
+        damage(sorted((copy / "parts").glob("*.parquet"))[0])
+        report = check(copy)
+        assert not report.ok and any("00000000-" in case for finding in report.findings for case in finding.examples)
+        shutil.rmtree(copy)
+    sorted((made / "files").glob("*"))[0].write_bytes(b"PAR1")
+    assert not check(made).ok
+
+
+def test_a_check_names_files_that_visir_did_not_write(source: Path, tmp_path: Path) -> None:
+    made = tmp_path / "parts"
+    encode_parts(Means(), source, made)
+    (made / "parts" / "holiday.parquet").write_bytes(b"mine")
+    report = check(made)
+    assert report.ok and [finding.examples for finding in report.findings] == [("parts/holiday.parquet",)]
+    assert (made / "parts" / "holiday.parquet").read_bytes() == b"mine"
 
 
 def zip_of(parts: dict[str, bytes]) -> bytes:

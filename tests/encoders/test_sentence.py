@@ -19,6 +19,7 @@ from typer.testing import CliRunner, Result
 
 from refusals import refused
 from visir.cli.encode import encode as encode_verb
+from visir.cli.verbs import verb
 from visir.encoders import Store, encode_detailed, encode_items
 from visir.encoders.loading import load
 from visir.encoders.models import sentence
@@ -214,7 +215,7 @@ def test_the_verb_encodes_both_roles(saved: Path, tmp_path: Path) -> None:
     prompts = {"query": "a dog: ", "document": "the boat: "}
     SentenceTransformer(str(saved), device="cpu", prompts=prompts).save(str(tmp_path / "roles"))
     app = typer.Typer()
-    app.command()(encode_verb)
+    app.command()(verb(encode_verb))
 
     def run(*more: str) -> Result:
         return CliRunner().invoke(app, ["scenes:3?size=64", "--model", f"st:{tmp_path / 'roles'}", *more])

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy.special
 from evaluation_toys import embed, make_collection, random_pair
 
 import visir
@@ -50,7 +51,13 @@ def toy(depth: int = 100) -> visir.Evaluation:
 def value(label: str, **choices: str) -> float:
     """Our value of a label under a reading, in percent."""
     task, _, name = label.partition(" ")
-    trial = Search(Bench(Material.of(toy())), {task: {name: 50.0}}, 2).trial(task, Reading.of(**choices))
+    reading = Reading.of(**choices)
+    vectors = (
+        embed("image", ["i0", "i1", "i2"], np.eye(3)),
+        embed("text", COLLECTION.captions["id"].to_pylist(), SCORES),
+    )
+    material = Material.of(toy(), vectors if reading.needs_vectors else None)
+    trial = Search(Bench(material), {task: {name: 50.0}}, 2).trial(task, reading)
     assert trial is not None
     return round(trial.values[0].ours, 2)
 
@@ -84,6 +91,11 @@ def value(label: str, **choices: str) -> float:
         ("t2i R@1", {"unit": "fraction"}, 0.5),
         ("t2i R@1", {"unit": "missed"}, 50.0),
         ("t2i R@1", {"direction": "swapped"}, 33.33),
+        ("t2i R@1", {"direction": "mean"}, 41.67),  # of 50 and 33.33
+        ("t2i R@1", {"captions": "mean of scores"}, 66.67),  # .6 .45 .15; .6 .5 .5; .15 .35 .4: ranks 1, 2, 1
+        ("i2t R@1", {"captions": "mean of scores"}, 66.67),  # the tie of i0 and i1 for image i0 goes to i0
+        ("t2i R@1", {"captions": "best score"}, 33.33),  # .9 .8 .2; .7 .6 .6; .2 .5 .5: ranks 1, 2, 2
+        ("i2t R@1", {"captions": "best score"}, 33.33),
         ("t2i R@1", {"copies": "own"}, 50.0),  # of the three captions that rank first, all are first copies
         ("t2i R@2", {"copies": "own"}, 50.0),  # the right image of i0#1 is behind two copies of i1
         ("t2i R@1", {"links": "modulo"}, 50.0),  # right images i0, i1, i2, i0, i1, i2: ranks 1, 1, 3, 1, 3, 2
@@ -128,6 +140,33 @@ def test_one_list_that_ends_early_by_itself_tells_nothing_of_the_others() -> Non
     material = Material.of(toy(depth=2))
     assert not Bench(replace(material, runs={**material.runs, "t2i": cut})).knows_all("t2i")
     assert Bench(Material.of(toy(depth=3))).knows_all("t2i")
+
+
+def test_val_and_test_as_one_split() -> None:
+    collection = make_collection(30, 2)
+    splits = np.repeat(["test", "val", "train"], 10).tolist()
+    collection = replace(collection, images=collection.images.set_column(3, "split", [splits]))
+    vectors = random_pair(collection)
+    material = Material.of(visir.evaluate(collection, vectors, split="test"), vectors, collection)
+    part = Bench(material).part("t2i", Reading.of(split="val+test"))
+    assert len(part.queries) == 40 and part.candidates.sum() == 20
+    both = visir.evaluate(collection, vectors, split="val+test")
+    printed = {f"{task} R@{k}": f"{100 * both[f'{task} R@{k}']:.2f}" for task in ("i2t", "t2i") for k in (1, 5, 10)}
+    explained = explain(material, printed)
+    assert any(fit.reading["split"] == "val+test" for fit in explained.named)
+
+
+def test_inverted_softmax_ranks_as_the_softmax_over_queries() -> None:
+    random = np.random.default_rng(0)
+    queries, documents = random.normal(size=(50, 8)), random.normal(size=(20, 8))
+    cosines = (queries / np.linalg.norm(queries, axis=1, keepdims=True)) @ (
+        documents / np.linalg.norm(documents, axis=1, keepdims=True)
+    ).T
+    for scale in (1, 20, 100):
+        expected = scipy.special.softmax(scale * cosines, axis=0)
+        ours = BY_NAME["similarity"][f"inverted softmax, {scale}"].do(queries, documents, "t2i")
+        np.testing.assert_allclose(np.exp(ours.astype(np.float64)), expected, rtol=2e-5)
+        assert (np.argsort(-ours, axis=1)[:, 0] == np.argsort(-expected, axis=1)[:, 0]).all()
 
 
 def test_similarities_by_hand() -> None:

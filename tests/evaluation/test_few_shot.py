@@ -6,7 +6,24 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from visir.evaluation.classification.classify import DrawnPictures, FewShotPlan, few_shot
+from visir.evaluation.classification.few_shot import (
+    ALPHA,
+    BETA,
+    FIXED,
+    STRENGTHS,
+    DrawnPictures,
+    FewShotPlan,
+    Shots,
+    cache_scores,
+    few_shot,
+    first_of_each,
+    folds_of_shots,
+    key_gradient,
+    probe_scores,
+    shuffled_by_class,
+    tip_scores,
+    trained_keys,
+)
 from visir.evaluation.classification.result import (
     Predictions,
     confusion,
@@ -15,21 +32,6 @@ from visir.evaluation.classification.result import (
     over_draws,
     per_class,
     top,
-)
-from visir.evaluation.classification.tip_adapter import (
-    ALPHA,
-    BETA,
-    FIXED,
-    STRENGTHS,
-    Shots,
-    cache_scores,
-    first_of_each,
-    folds_of_shots,
-    key_gradient,
-    probe_scores,
-    shuffled_by_class,
-    tip_scores,
-    trained_keys,
 )
 from visir.records import Items
 

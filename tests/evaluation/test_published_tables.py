@@ -33,10 +33,11 @@ from visir.evaluation.published import (
     open_table,
     shipped,
 )
-from visir.evaluation.published.record import FOLDER, plain_tables, read_plain
+from visir.evaluation.published.record import plain_tables, read_plain
 from visir.records import Collection, Embeddings, EncoderCard
 from visir.robustness.granularity.features import table_1
 from visir.training.shipped import shipped_recipes
+from visir_papers.application import PUBLISHED
 
 RECALLS = ("R@1", "R@5", "R@10")
 NAMES = [
@@ -79,7 +80,7 @@ def test_names_are_unique_within_a_table() -> None:
         assert len({key for key, _ in pairs}) == len(pairs), pairs
         return dict(pairs)
 
-    for path in (*FOLDER.glob("*.json"), *FOLDER.parent.glob("*.json")):
+    for path in PUBLISHED.rglob("*.json"):
         json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=no_doubles)
     for table in retrieval():
         for row in table.rows:  # raises when two rows have the name
@@ -652,8 +653,8 @@ def test_faults_of_a_plain_file_are_listed_at_once(tmp_path: Path) -> None:
         "a unit for 'b', which is no column",
         "row 'x': 1 cells for 2 columns",
         "row 'y': 2 is not text",
-        "doubt 1: no cell has these names",
-        "doubt 2: expected a reason",
+        "doubt 1: no printed value has these names",
+        "doubt 2: 'reason' is missing",
     ):
         assert part in str(fault.value), part
     assert len(plain_tables()) == 11

@@ -19,10 +19,9 @@ from visir.errors import ConfigurationError, RunError, VisirError
 from visir.evaluation import evaluate
 from visir.evaluation.by_label import by_label
 from visir.evaluation.statistics import corrected, paired_t
+from visir.evaluation.stress.answers import CommandSystem, RunFolder
 from visir.evaluation.stress.effect import rsum_changes
 from visir.evaluation.stress.stress import Stress, merged, stress, with_correction
-from visir.evaluation.systems.encoder import CommandSystem
-from visir.evaluation.systems.runs import RunFolder
 from visir.records import Collection, Gallery, Qrels, Run
 from visir.retrieval.exact import SearchResult
 from visir.retrieval.formats import write_run

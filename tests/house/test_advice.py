@@ -16,7 +16,9 @@ import typer
 
 from visir.cli.main import app
 
-SOURCE = Path(__file__).parents[2] / "src" / "visir"
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "visir"
+SOURCES = (SOURCE, ROOT / "papers" / "src" / "visir_papers")
 GAP = "…"
 """What stands in a message in place of a value."""
 OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*")
@@ -65,12 +67,13 @@ class Message(NamedTuple):
     text: str
 
     def __str__(self) -> str:
-        return f"{self.path.relative_to(SOURCE.parent)}:{self.line}"
+        return f"{self.path.relative_to(ROOT)}:{self.line}"
 
 
 @cache
 def trees() -> dict[Path, ast.Module]:
-    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(SOURCE.rglob("*.py"))}
+    paths = (path for source in SOURCES for path in sorted(source.rglob("*.py")))
+    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in paths}
 
 
 @cache
@@ -124,7 +127,8 @@ def options_of(command: Any) -> set[str]:
 
 
 def module_of(path: Path) -> str:
-    return ".".join(("visir", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__")
+    source = next(source for source in SOURCES if path.is_relative_to(source))
+    return ".".join(path.relative_to(source.parent).with_suffix("").parts).removesuffix(".__init__")
 
 
 @cache

@@ -19,18 +19,19 @@ CEILINGS: dict[str, tuple[int, int]] = {
     "core": (21, 2_600),  # wiring.py; former names of a registry; loops on disk
     "storage": (7, 2_550),
     "records": (12, 4_500),
-    "collections": (48, 17_150),
+    "collections": (47, 15_500),
     "encoders": (49, 19_100),
     "training + sparse": (36, 10_650),
     "robustness + shortcuts": (26, 4_250),
     "retrieval": (48, 14_200),
-    "evaluation": (54, 17_050),
-    "reports": (27, 6_800),  # folders of reports open again, --latex
-    "cli": (16, 5_450),
-    "library": (49, 13_600),
-    "sessions": (46, 13_500),
-    "products": (30, 7_650),
-    "studies + papers": (28, 5_850),
+    "evaluation": (55, 17_400),  # published/denominators.py; four more readings of explain
+    "reports": (27, 6_700),
+    "cli": (16, 5_150),
+    "library": (49, 13_500),
+    "sessions": (43, 12_450),
+    "products": (29, 7_200),
+    "studies": (6, 1_400),
+    "papers (own distribution)": (22, 5_850),
 }
 """Package to the most files and lines that it may have."""
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-LINK = re.compile(r"\]\((?:\.\./)+(src/visir/[\w./-]+)(?:#([\w.]+))?\)")
+LINK = re.compile(r"\]\((?:\.\./)+((?:src/visir|papers/src/visir_papers)/[\w./-]+)(?:#([\w.]+))?\)")
 PAGES = sorted(path for path in (ROOT / "docs").rglob("*.md") if LINK.search(path.read_text(encoding="utf-8")))
 
 
@@ -48,7 +48,7 @@ def test_links_into_the_code_lead_somewhere(page: Path) -> None:
 
 
 def test_pages_that_the_code_names_are_there() -> None:
-    folders = [ROOT / name for name in ("src", "benchmarks", "scripts", "examples", "deploy")]
+    folders = [ROOT / name for name in ("src", "papers", "benchmarks", "scripts", "examples", "deploy")]
     single = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "pyproject.toml")]
     kinds = (".py", ".toml", ".json", ".md", ".yaml")
     wrong = [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import inspect
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -13,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import visir
-from visir.plugins import BUILT_IN, PARTS, applications, load_target, part
+from visir.plugins import BUILT_IN, PARTS, load_target, part
 
 SOURCE = Path(visir.__file__).parents[1]
 ROOT = Path(__file__).parents[2]
@@ -122,20 +121,8 @@ def test_what_an_application_registers_is_there(name: str) -> None:
     assert application.name == name
     for verb in application.verbs:
         assert callable(load_target(verb.target)), verb
-    for targets in (application.experiments, application.trend_checks, application.drawings):
-        for what, target in targets.items():
-            assert target.startswith(f"visir.{name}."), f"{what} of {name} lies elsewhere: {target}"
-            assert callable(load_target(target)), target
     for what, module in application.views.items():
         assert module.startswith(f"visir.{name}.") and load_target(module), what
-    for target in application.drawings.values():
-        assert list(inspect.signature(load_target(target)).parameters) == ["means", "printed"], target
-
-
-def test_names_of_experiments_trend_checks_and_drawings_are_of_one_application() -> None:
-    for field in ("experiments", "trend_checks", "drawings"):
-        names = [one for application in applications() for one in getattr(application, field)]
-        assert len(names) == len(set(names)), field
 
 
 def lazy_packages() -> dict[str, set[str]]:
@@ -152,7 +139,7 @@ def lazy_packages() -> dict[str, set[str]]:
 def test_no_module_hides_a_public_name_of_its_package(package: str, names: set[str]) -> None:
     """Importing `visir.a.b` makes `b` an attribute of `visir.a`: a function of that name would be gone from then on."""
     modules = {name.removeprefix(f"{package}.") for name in MODULES if name.startswith(f"{package}.")}
-    meant = {"papers", "products", "sessions", "shortcuts"} if package == "visir" else set()
+    meant = {"products", "sessions", "shortcuts"} if package == "visir" else set()
     hidden = sorted(names & modules - meant)
     assert not hidden, f"{package}: give these modules, or these names, another name: {hidden}"
 

@@ -7,9 +7,13 @@ from collections import defaultdict
 from pathlib import Path
 
 import visir
+import visir_papers
 
-SOURCE = Path(visir.__file__).parent
-FILES = {path.relative_to(SOURCE).as_posix(): path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py")}
+FILES = {
+    path.relative_to(source.parent).as_posix(): path.read_text(encoding="utf-8")
+    for source in (Path(visir.__file__).parent, Path(visir_papers.__file__).parent)
+    for path in source.rglob("*.py")
+}
 
 
 def test_no_file_is_longer_than_a_thousand_lines() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from visir.papers.running import run_study as run
-from visir.papers.study import read_study
+from visir_papers.cells import run_study as run
+from visir_papers.study import read_study
 
 if __name__ == "__main__":
     run(read_study(sys.argv[1]), "toy", "smoke", Path(sys.argv[2]), jobs=1)

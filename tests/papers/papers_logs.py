@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from visir.papers.running import TableCell
-from visir.papers.running import run_study as run
-from visir.papers.study import read_study
-from visir.papers.verdicts import StudyComparison, compare_cells
+from visir_papers.cells import TableCell
+from visir_papers.cells import run_study as run
+from visir_papers.study import read_study
+from visir_papers.verdicts import StudyComparison, compare_cells
 
 TABLE = """
 title = "Toy"

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from visir.papers.running import CellState, TableCell
-from visir.papers.study import Study
-from visir.studies.experiment import DRAWS, Measurement
+from visir_papers.cells import CellState, TableCell
+from visir_papers.draws import DRAWS
+from visir_papers.experiment import Measurement
+from visir_papers.study import Study
 
 COUNTING = """
 title = "Toy"

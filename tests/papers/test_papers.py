@@ -13,19 +13,15 @@ from refusals import refused
 from visir.errors import ConfigurationError
 from visir.evaluation.published import every_table, open_table
 from visir.files import data_directory
-from visir.papers.experiments.train import SparseHeadExperiment, TrainExperiment
-from visir.papers.names import names
-from visir.papers.published_values import doubts_of, published_numbers, published_words
-from visir.papers.registries import TREND_CHECKS
-from visir.papers.reports.tables import words_table
-from visir.papers.running import run_study as run
-from visir.papers.study import Study, read_study
-from visir.papers.verdicts import compare_cells, tree, verdicts
 from visir.sparse.recipe import read_sparse_recipe
-from visir.studies.experiment import Measurement
-from visir.studies.shortcut_audit import data_requirements
-from visir.studies.trial import PriorTraining
 from visir.training.shipped import find_recipe
+from visir_papers.cells import run_study as run
+from visir_papers.experiment import Measurement, data_requirements
+from visir_papers.experiments.train import PriorTraining, SparseHeadExperiment, TrainExperiment
+from visir_papers.published_values import doubts_of, published_numbers, published_words
+from visir_papers.reports.tables import words_table
+from visir_papers.study import TREND_CHECKS, Study, names, read_study
+from visir_papers.verdicts import compare_cells, tree, verdicts
 
 FIGURES = {
     "thesis-figure-3-2",

@@ -9,11 +9,10 @@ from papers_toys import cell
 from refusals import refused
 from visir.errors import ConfigurationError
 from visir.evaluation.published import load
-from visir.papers.names import TABLES
-from visir.papers.study import read_study
-from visir.papers.verdicts import compare_cells
 from visir.training.recipe import read_recipe
 from visir.training.shipped import find_recipe
+from visir_papers.study import TABLES, read_study
+from visir_papers.verdicts import compare_cells
 
 TARGETS = ("fixed targets", "fine-tuned targets")
 

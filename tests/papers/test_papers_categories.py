@@ -16,17 +16,16 @@ from papers_toys import cell, study
 
 from visir.errors import ConfigurationError
 from visir.evaluation.published import open_table
-from visir.papers.published_values import row_of
-from visir.papers.registries import TREND_CHECKS
-from visir.papers.running import run_study as run
-from visir.papers.study import read_study
-from visir.papers.verdicts import compare_cells
 from visir.products import open_catalogue
 from visir.products.evaluation import evaluate, first_answers
-from visir.products.experiments import LABELS, SETTINGS, CategoriesExperiment, error_draws
 from visir.products.model import find_categories_recipe, read_categories_recipe
 from visir.products.systems import TitleBm25
 from visir.products.task import folds
+from visir_papers.cells import run_study as run
+from visir_papers.experiments.categories import LABELS, SETTINGS, CategoriesExperiment, error_draws
+from visir_papers.published_values import row_of
+from visir_papers.study import TREND_CHECKS, read_study
+from visir_papers.verdicts import compare_cells
 
 CHAPTER = ("thesis-table-7-1", "thesis-table-7-2", "thesis-table-7-3", "thesis-figure-7-2")
 TOY = """

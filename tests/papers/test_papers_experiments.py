@@ -8,10 +8,10 @@ import pytest
 
 from visir.encoders import load
 from visir.files import read_json
-from visir.papers.experiments.evaluate import SmallXvlm, small_xvlm
-from visir.papers.running import run_study as run
-from visir.papers.study import read_study
-from visir.papers.verdicts import compare_cells
+from visir_papers.cells import run_study as run
+from visir_papers.experiments.evaluate import SmallXvlm, small_xvlm
+from visir_papers.study import read_study
+from visir_papers.verdicts import compare_cells
 
 TWO_STAGES = """
 title = "Toy"

@@ -8,10 +8,10 @@ import pytest
 from typer.testing import CliRunner
 
 from visir.files import data_directory
-from visir.papers.cli import app
-from visir.papers.reports.tables import notes_of, orders_table
-from visir.papers.status import study_status
-from visir.papers.study import read_study
+from visir_papers.cli import app
+from visir_papers.reports.tables import notes_of, orders_table
+from visir_papers.status import show
+from visir_papers.study import read_study
 
 TABLES = (
     *(f"brittleness-table-{number}" for number in (2, 3, 5)),
@@ -49,7 +49,7 @@ def test_rows_with_and_without_logs_are_named(tmp_path: Path) -> None:
     (clip,) = (line for line in lines if line.endswith("synonym_adj (Flickr30k-FG: CLIP)"))
     assert "the unperturbed log of text to image; there are only logs of distraction_false, missing_char" in clip
 
-    table_5_3, table_5 = (study_status(name, tmp_path) for name in ("thesis-table-5-3", "brittleness-table-5"))
+    table_5_3, table_5 = (show(name, out=tmp_path) for name in ("thesis-table-5-3", "brittleness-table-5"))
     assert set(missing) < set(notes_of(table_5_3.comparisons[0]))
     assert table_5_3.verdicts[0].reason == (
         "19 of 19 within 5 % (95 % interval of the share: 83 to 100 %); 19 of 144 printed values could be compared"

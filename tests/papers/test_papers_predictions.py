@@ -9,10 +9,10 @@ import pytest
 from papers_logs import FIVE, log, ran
 
 from visir.files import read_json
-from visir.papers.reports.papers import figures_of
-from visir.papers.reports.tables import grids, notes_of, tables_of
-from visir.papers.study import read_study
-from visir.sessions.experiments.predict import PredictExperiment
+from visir_papers.experiments.predict import PredictExperiment
+from visir_papers.reports.pages import figures_of
+from visir_papers.reports.tables import grids, notes_of, tables_of
+from visir_papers.study import read_study
 
 for package in ("duckdb", "sklearn", "numba"):
     pytest.importorskip(package, reason="needs the extra 'sessions'")

@@ -13,22 +13,22 @@ import papers_killed
 import pytest
 from papers_toys import counting
 
-import visir
+import visir_papers
 from refusals import refused
 from visir.errors import CollectionError, VisirError
 from visir.files import read_json
-from visir.papers.cli import app
-from visir.papers.reports.papers import write_papers_report
-from visir.papers.running import StudyFolder, TableCell
-from visir.papers.running import run_study as run
-from visir.papers.status import study_status
-from visir.papers.study import read_study
 from visir.storage import MANIFEST, Manifest
+from visir_papers.cells import StudyFolder, TableCell
+from visir_papers.cells import run_study as run
+from visir_papers.cli import app
+from visir_papers.reports.pages import write_papers_report
+from visir_papers.status import show
+from visir_papers.study import read_study
 
 
 def report_of(path: Path, out: Path) -> dict[str, bytes]:
     """Every file of the report."""
-    write_papers_report(out / "report", [study_status(path, out)])
+    write_papers_report(out / "report", [show(path, out=out)])
     return {one.name: one.read_bytes() for one in sorted((out / "report").rglob("*")) if one.is_file()}
 
 
@@ -55,24 +55,24 @@ def test_a_killed_study_goes_on_and_ends_in_the_same_report(tmp_path: Path) -> N
 
 def test_from_python(tmp_path: Path) -> None:
     path, out = counting(tmp_path), tmp_path / "out"
-    tables = visir.papers.studies()
+    tables = visir_papers.studies()
     assert [len(tables), tables[0].name] == [42, "brittleness-table-1"] and "thesis-table-3-2" in tables.to_markdown()
     assert repr(tables).startswith("StudyList(42 tables and figures)\n  brittleness-table-1: ")
     with pytest.raises(VisirError, match=r"nothing was run in .*out\.\n  → visir papers run"):
-        visir.papers.compare(path, out=out)
-    assert visir.papers.show(path, out=out).state == "not run"
-    assert [cell.state for cell in visir.papers.run(path, out=out, jobs=1).cells] == ["done"] * 6
-    comparison = visir.papers.compare(path, out=out)
-    assert comparison.scale == "smoke" and visir.papers.show(path, out=out).state == "run at smoke scale only"
+        visir_papers.compare(path, out=out)
+    assert visir_papers.show(path, out=out).state == "not run"
+    assert [cell.state for cell in visir_papers.run(path, out=out, jobs=1).cells] == ["done"] * 6
+    comparison = visir_papers.compare(path, out=out)
+    assert comparison.scale == "smoke" and visir_papers.show(path, out=out).state == "run at smoke scale only"
     assert repr(comparison).startswith("StudyComparison(") and "6 cells: 6 done" in repr(comparison)
-    status = visir.papers.show(path, out=out)
+    status = visir_papers.show(path, out=out)
     assert repr(status).startswith("StudyStatus(toy: run at smoke scale only)\n")
     for shown in (tables, status, comparison):
         assert max(map(len, repr(shown).splitlines())) <= 100 and "<table" in (shown._repr_html_() or "")
     measured = [value for value in comparison.values if value.state != "not run"]
     assert comparison.to_arrow().num_rows == len(measured)
     with refused(VisirError, "thesis-table-3-9", code="no-such-study"):
-        visir.papers.show("thesis-table-3-9")
+        visir_papers.show("thesis-table-3-9")
 
 
 def test_a_failure_is_a_cell_and_the_study_goes_on(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_a_cell_of_other_settings_is_another_cell(tmp_path: Path) -> None:
     path = counting(tmp_path)
     run(read_study(path), "toy", "smoke", tmp_path / "out")
     counting(tmp_path, first="scenes:30")
-    assert [one.state for one in study_status(path, tmp_path / "out").comparisons[0].cells] == [
+    assert [one.state for one in show(path, out=tmp_path / "out").comparisons[0].cells] == [
         "not run",
         "done",
         "done",

@@ -13,14 +13,14 @@ from papers_logs import FIVE, log, ran, table
 from refusals import refused
 from visir.errors import CollectionError, VisirError
 from visir.files import data_directory
-from visir.papers.reports.papers import figures_of
-from visir.papers.reports.tables import grids, values_table, words_table
-from visir.papers.running import run_study as run
-from visir.papers.running import saved_cells
-from visir.papers.status import StudyStatus
-from visir.papers.study import read_study
-from visir.papers.verdicts import compare_cells, tree, verdicts
 from visir.sessions.table_labels import table_label
+from visir_papers.cells import run_study as run
+from visir_papers.cells import saved_cells
+from visir_papers.reports.pages import figures_of
+from visir_papers.reports.tables import grids, values_table, words_table
+from visir_papers.status import StudyStatus
+from visir_papers.study import read_study
+from visir_papers.verdicts import compare_cells, tree, verdicts
 
 for package in ("duckdb", "sklearn", "numba"):
     pytest.importorskip(package, reason="needs the extra 'sessions'")

@@ -9,9 +9,9 @@ from visir.evaluation.evaluate import evaluate
 from visir.evaluation.published import PublishedRow
 from visir.evaluation.statistics import mean_interval
 from visir.evaluation.stress.effect import GROUPS, jaccard
-from visir.papers.published_values import query_draws, values_of
 from visir.records import Collection, Embeddings, EncoderCard, Result
-from visir.studies.experiment import unit_means
+from visir_papers.draws import unit_means
+from visir_papers.published_values import query_draws, values_of
 
 
 def evaluated(seed: int, noise: float, *, alike: bool = False) -> Result:
@@ -77,7 +77,7 @@ def test_the_similarity_of_drawn_sets_is_that_of_the_draw() -> None:
     """Every caption on its own: the weighted shares of `jaccard_draws` are those of sets that are really drawn."""
     from types import SimpleNamespace
 
-    from visir.papers.experiments.stress import jaccard_draws, rsum_draws
+    from visir_papers.experiments.stress import jaccard_draws, rsum_draws
 
     rng = np.random.default_rng(0)
     before = rng.choice([0.0, 100, 200, 300], size=60)

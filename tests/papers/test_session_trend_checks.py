@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from visir.papers.registries import TREND_CHECKS
 from visir.sessions.description.outcomes import DAYS
+from visir_papers.study import TREND_CHECKS
 
 for package in ("duckdb", "sklearn", "numba"):
     pytest.importorskip(package, reason="needs the extra 'sessions'")

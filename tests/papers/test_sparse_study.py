@@ -30,11 +30,11 @@ from sparse_study import (
 )
 from visir.errors import ConfigurationError, VisirError
 from visir.evaluation.results import Evaluation
-from visir.papers.experiments.train import DEPTH, MEASURES
 from visir.records import Collection, Embeddings, EncoderCard, SparseEmbeddings, Vocabulary
 from visir.reports.plots import to_svg
 from visir.sparse.recipe import SparseRecipe
 from visir.studies.trial import LOG_FILE
+from visir_papers.experiments.train import DEPTH, MEASURES
 
 IMAGES, SIZE = 40, 30
 RECIPE: dict[str, Any] = {"name": "small", "encoder": "runs/none", "data": {"collection": "scenes:60?size=64"}}

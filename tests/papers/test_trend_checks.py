@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from visir.papers.trend_checks import figure_4_5, ltd_figure_2
-from visir.studies.experiment import TrendCheck, chance_of_order, rising_pairs
-from visir.training.trained import curve_end, multiplier_course
+from visir_papers.draws import TrendCheck, chance_of_order, rising_pairs
+from visir_papers.figures import curve_end, multiplier_course
+from visir_papers.trend_checks import figure_4_5, ltd_figure_2
 
 
 def holds(checks: list[TrendCheck]) -> dict[str, bool | None]:

@@ -8,14 +8,14 @@ import pytest
 
 from visir.evaluation.evaluate import evaluate
 from visir.evaluation.results import load_evaluation
-from visir.papers.experiments.train import _validation_rsum
-from visir.papers.running import run_study as run
-from visir.papers.study import read_study
-from visir.studies.experiment import ExperimentContext, FolderLocks
 from visir.training.data import open_whole
 from visir.training.recipe import read_recipe
 from visir.training.run import train
 from visir.training.shipped import find_recipe
+from visir_papers.cells import run_study as run
+from visir_papers.experiment import ExperimentContext, FolderLocks
+from visir_papers.experiments.train import _validation_rsum
+from visir_papers.study import read_study
 
 STUDY = """
 title = "Toy"

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from papers_toys import cell, study
 
-from visir.papers.reports.tables import orders_table
-from visir.papers.running import StudyFolder, TableCell
-from visir.papers.verdicts import (
+from visir_papers.cells import StudyFolder, TableCell
+from visir_papers.draws import DRAWS, Means, TrendCheck
+from visir_papers.reports.tables import orders_table
+from visir_papers.verdicts import (
     GENERALISABLE,
     ORDER,
     OTHER,
@@ -29,7 +30,6 @@ from visir.papers.verdicts import (
     sure_checks,
     verdicts,
 )
-from visir.studies.experiment import DRAWS, Means, TrendCheck
 
 
 def pair(higher: str, lower: str, agrees: bool | None = True, label: str = "R@1") -> PairOrder:

@@ -21,15 +21,10 @@ def drawn() -> dict[str, str]:
 
 
 def figures() -> dict[str, Plot]:
-    random = np.random.default_rng(1)
-    values = random.integers(1, 500, (2, 5000)).astype(float)
     return {
         "curves": plots.hit_curves(RANKS, chance={"t2i": chance_curve(np.ones(4, np.int64), 100, 40)}),
         "bands": plots.rank_distribution(RANKS),
-        "paired": plots.paired_plot(
-            values[0], values[1], names=("A & <B>", "$C$"), measure="median_rank", higher_is_better=False
-        ),
-        "hits": plots.paired_plot(values[0] % 2, values[1] % 2, names=("A", "B"), measure="hit@1"),
+        "named": plots.rank_distribution({"A & <B>": RANKS["i2t"], "$C$": RANKS["t2i"]}),
         "training": plots.training_curves([{"epoch": 1, "loss": 2.0}, {"epoch": 2, "loss": 1.0, "val R@1": 0.3}]),
     }
 
@@ -52,10 +47,8 @@ def test_same_input_same_bytes_and_small(plotted):
 
 
 def test_text_stays_text_and_names_are_escaped(plotted):
-    labels = texts(plotted["paired"])
-    assert "A & <B>" in labels
+    assert {"A & <B>", "$C$"} <= set(texts(plotted["named"]))
     assert not any("mathdefault" in one for svg in plotted.values() for one in texts(svg))
-    assert any(one.startswith("$C$: better ") for one in labels)
     assert "text → image" in texts(plotted["curves"])
 
 
@@ -66,17 +59,7 @@ def test_not_found_is_a_band_of_its_own():
     assert "not" not in texts(plots.rank_distribution({"t2i": RANKS["t2i"]}))
 
 
-def test_paired_plot_counts_wins_and_losses():
-    a, b = np.array([0.0, 0, 1, 1]), np.array([1.0, 0, 1, 0])
-    assert "B: better 25 %, worse 25 %" in texts(plots.paired_plot(a, b, names=("A", "B"), measure="hit@1"))
-    ranks = plots.paired_plot(a + 1, b + 2, names=("A", "B"), measure="mean_rank", higher_is_better=False)
-    # Ranks 1 1 2 2 against 3 2 3 2: worse for three of four, better for none.
-    assert "B: better 0 %, worse 75 %" in texts(ranks)
-
-
-def test_unlike_lengths_and_empty_histories_are_refused():
-    with refused(VisirError, "hit@1", "2", "3", code="and-queries"):
-        plots.paired_plot(np.zeros(2), np.zeros(3), names=("A", "B"), measure="hit@1")
+def test_empty_histories_are_refused():
     with refused(VisirError, code="history-holds-no-numbers"):
         plots.training_curves([{"epoch": 1, "note": "x"}])
 

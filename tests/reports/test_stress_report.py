@@ -8,13 +8,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from PIL import Image
 
 from stress_toys import Reader, coloured
 from visir.encoders import Store
 from visir.evaluation.stress.stress import Stress, stress
 from visir.records import Collection
-from visir.reports.sheets import contact_sheet
 from visir.reports.stress import (
     as_dict,
     decrease_table,
@@ -129,8 +127,3 @@ def test_tables(study: Stress) -> None:
     assert (overall["rsum_before"], overall["rsum_after"]) == (effect.before, effect.after)
     assert overall["rsum_before"] + overall["points"] == pytest.approx(overall["rsum_after"])
     assert overall["percent"] < 0 < overall["kept_percent"] < 100
-
-
-def test_the_contact_sheet_shows_them_all() -> None:
-    sheet = contact_sheet(Image.effect_noise((60, 40), 80).convert("RGB"), "a", side=40)
-    assert sheet.size == (150 + 6 * (60 + 12), 12 + 5 * (40 + 12 + 20))

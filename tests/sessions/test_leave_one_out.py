@@ -10,9 +10,9 @@ from described import folder, visit
 
 from visir.sessions import load_mapping, sessionise
 from visir.sessions.description import describe, open_log
-from visir.sessions.experiments.log_experiment import GROUPS, leave_one_out
 from visir.sessions.simulator import generate
-from visir.studies.experiment import few_units
+from visir_papers.draws import few_units
+from visir_papers.experiments.describe import GROUPS, leave_one_out
 
 pytest.importorskip("duckdb", reason="needs the extra 'sessions'")
 

@@ -61,7 +61,7 @@ def _read_tokens(path: Path) -> None:
 
 
 def _read_cells(path: Path) -> None:
-    from visir.papers.running import StudyFolder
+    from visir_papers.cells import StudyFolder
 
     formats = importlib.import_module("fixture_formats")
     StudyFolder(path).load(formats.replace(formats._cell(), state="not run"))

@@ -52,7 +52,7 @@ def test_only_the_storage_room_removes_and_replaces() -> None:
         if not name.startswith("storage/") and name not in ALLOWED
         for call in faults_in((SOURCE / name).read_text(encoding="utf-8"))
     ]
-    assert {"__init__.py", "library/updating.py", "evaluation/run.py"} <= {*names} and faults == [], "use visir.storage"
+    assert {"__init__.py", "library/updating.py", "records/run.py"} <= {*names} and faults == [], "use visir.storage"
 
 
 def test_what_is_allowed_is_needed() -> None:

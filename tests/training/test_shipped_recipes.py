@@ -11,9 +11,15 @@ import visir
 from docs_site.tables import filled
 from visir.training.recipe import Recipe, read_recipe
 from visir.training.shipped import GROUPS, shipped_recipes
+from visir_papers.application import RECIPES
 
-FOLDER = Path(visir.__file__).parent / "recipes"
-FILES = sorted(one for one in FOLDER.rglob("*.toml") if one.read_text().startswith("# visir train "))
+FOLDERS = (Path(visir.__file__).parent / "recipes", RECIPES)
+FILES = [
+    path
+    for folder in FOLDERS
+    for path in sorted(folder.rglob("*.toml"))
+    if path.read_text().startswith("# visir train ")
+]
 """All but the recipes of sparse heads and of category models, which tests/sparse and tests/products look at."""
 
 _SIX = tuple[float, float, float, float, float, float]

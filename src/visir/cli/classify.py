@@ -10,21 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from visir.cli import output
-from visir.cli.options import (
-    DATA,
-    BatchSizeOption,
-    DeviceOption,
-    DtypeOption,
-    FoldsOption,
-    ModelOption,
-    ReplaceOption,
-    SeedOption,
-    ShortcutsOption,
-    SplitOption,
-    name_option,
-    out_option,
-)
-from visir.cli.verbs import Call, argument, calls, examples, group, option, reports
+from visir.cli.options import DATA, argument, option
+from visir.cli.verbs import Call, calls, examples, group, reports
 from visir.display import counted
 
 if TYPE_CHECKING:
@@ -36,28 +23,14 @@ _ROWS = 20
 
 @calls(
     "visir.evaluation.classification.classify:classify",
-    source=argument(
-        "PICTURES",
-        "A folder with a folder for each class, a table with a column of classes, torchvision:NAME?root=FOLDER, IDX "
-        "files, hf:NAME; or photos to label.",
-    ),
-    classes=option("Class names: 'cat,dog', a file, clip/food101. Default: those of the data.", metavar="NAMES"),
-    templates=option(
-        "'a photo of a {}.', a file, clip/imagenet. Repeatable. Default: CLIP's for the data set.",
-        "--template",
-        "-t",
-        kind=list[str],
-        show_default=False,
-    ),
-    shots=option("Training pictures of each class: 16; 1,2,4,8,16; all; 0 for none.", kind=str),
+    source=argument("PICTURES"),
+    classes=option(metavar="NAMES"),
+    templates=option("--template", "-t", kind=list[str]),
+    shots=option(kind=str),
     draws=option(min=1),
-    methods=option("zero-shot, linear-probe, tip-adapter, tip-adapter-f. Repeatable.", "--method", show_default=False),
-    tuning="What strength, α and β are chosen on: auto, validation, cross-validation, fixed, clip.",
-    truth=option(
-        "Where the class of a picture stands: a column, folder, caption; none labels all. Default: finds out.",
-        panel=DATA,
-    ),
-    split=option("The split: test. Default: test, else val, else everything.", panel=DATA),
+    methods=option("--method"),
+    truth=option(panel=DATA),
+    split=option(panel=DATA),
     train=option(panel=DATA),
     also="skip_broken batch_size workers",
 )
@@ -67,17 +40,23 @@ _ROWS = 20
     "visir classify photos/ --classes 'cat,dog,other' --model openai/clip-vit-base-patch32 --out labels.csv",
 )
 @reports
-def classify(
-    call: Call,
-    out: Annotated[Path | None, out_option("a folder for the report; for labels a new CSV file")] = None,
-    replace: ReplaceOption = False,
-) -> None:
+def classify(call: Call, out: Path | None = None, replace: bool = False) -> None:
     """Classify pictures, and measure how well; or label photos.
 
     Classify pictures with prompts (zero-shot) and with a few training pictures of each class (--shots). Prints top-1
     and top-5 accuracy and the mean over classes, with intervals and beside chance.
 
     Photos whose classes are not known are labelled with --classes: the best classes of each, as CSV.
+
+    Args:
+        source: A folder with a folder for each class, a table with a column of classes, torchvision:NAME?root=FOLDER,
+            IDX files, hf:NAME; or photos to label.
+        classes: Class names: 'cat,dog', a file, clip/food101. Default: those of the data.
+        templates: 'a photo of a {}.', a file, clip/imagenet. Repeatable. Default: CLIP's for the data set.
+        shots: Training pictures of each class: 16; 1,2,4,8,16; all; 0 for none.
+        methods: zero-shot, linear-probe, tip-adapter, tip-adapter-f. Repeatable.
+        split: The split: test. Default: test, else val, else everything.
+        out: Where to write: a folder for the report; for labels a new CSV file.
     """
     from visir.evaluation.classification.labelling import PictureLabels
 
@@ -127,29 +106,20 @@ def _show_labels(labels: PictureLabels, out: Path | None, replace: bool) -> None
 # `visir probe`: which latent facts of generated scenes a model's vectors hold.
 
 
-@examples(
-    "visir probe 'scenes:2000?seed=1' --model runs/mine",
-)
+@examples("visir probe 'scenes:2000?seed=1' --model runs/mine")
 @reports
 def probe(
-    collection: Annotated[
-        str,
-        typer.Argument(
-            metavar="COLLECTION",
-            help="Generated scenes: 'scenes:2000?seed=1', with a seed that no training used.",
-            show_default=False,
-        ),
-    ],
-    model: ModelOption,
-    split: SplitOption = None,
-    shortcuts: ShortcutsOption = None,
-    folds: FoldsOption = 5,
-    seed: SeedOption = 0,
-    device: DeviceOption = None,
-    dtype: DtypeOption = "float32",
-    batch_size: BatchSizeOption = None,
-    out: Annotated[Path | None, out_option("a folder for probes.json and probes.html")] = None,
-    replace: ReplaceOption = False,
+    collection: str,
+    model: str,
+    split: str | None = None,
+    shortcuts: str | None = None,
+    folds: int = 5,
+    seed: int = 0,
+    device: str | None = None,
+    dtype: str = "float32",
+    batch_size: int | None = None,
+    out: Path | None = None,
+    replace: bool = False,
 ) -> None:
     """Read facts of generated scenes from a model's vectors.
 
@@ -157,6 +127,10 @@ def probe(
 
     How well is what all captions tell in the vectors, what one of them tells, and what none tells? Prints accuracies
     beside chance; with --out it writes them as JSON and as a page with plots.
+
+    Args:
+        collection: Generated scenes: 'scenes:2000?seed=1', with a seed that no training used.
+        out: Where to write: a folder for probes.json and probes.html.
     """
     from visir.collections import open_collection
     from visir.encoders import encode_dense, load
@@ -182,9 +156,9 @@ def probe(
 
 # The verbs of tokens, for every application that has a service: who may do what.
 
-Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder of tokens.", show_default=False)]
-Name = Annotated[str, name_option("whose token, or what for", show_default=False)]
-Days = Annotated[float | None, typer.Option(help="For how many days. Default: for ever.")]
+Folder = Annotated[Path, argument("FOLDER", about="The folder of tokens.")]
+Name = Annotated[str, option(about="A name: whose token, or what for.")]
+Days = Annotated[float | None, option(about="For how many days. Default: for ever.")]
 
 
 def show(folder: Folder) -> None:

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from visir.cli import output
-from visir.cli.options import (
-    OptionalModelOption,
-    PublishedCollectionOption,
-    PublishedOption,
-    PublishedSystemOption,
-    PublishedSystems,
-    complete_published,
-)
-from visir.cli.verbs import Call, calls, examples, option, reports
+from visir.cli.options import argument, option
+from visir.cli.verbs import Call, calls, examples, reports
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,11 +22,9 @@ if TYPE_CHECKING:
 
 @calls(
     "visir.evaluation.compare:compare",
-    qrels=option("Judgements (TREC, TSV, CSV, JSON), when the results are files of runs.", kind=Path),
+    qrels=option(kind=Path),
     measures=option(to="measure"),
-    test="t, randomisation or wilcoxon.",
-    unit="What is a sample: image, with all its captions (default), or caption, which finds too much.",
-    allow=option("A protocol field that may differ; all others may not. Repeatable.", default=None),
+    allow=option(default=None),
 )
 @examples(
     "visir compare results/clip results/siglip",
@@ -43,37 +33,47 @@ if TYPE_CHECKING:
 )
 @reports
 def compare(
-    results: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="RESULT…",
-            help="Folders that visir evaluate --out or visir classify --out wrote, or runs with --qrels; the first "
-            "is the baseline.",
-        ),
-    ],
+    results: Annotated[list[Path], argument("RESULT…")],
     call: Call,
-    published: PublishedOption = None,
-    system: PublishedSystems = None,
-    collection: PublishedCollectionOption = None,
-    tolerance: Annotated[float, typer.Option(help="Relative tolerance for published values.")] = 0.05,
+    published: str | None = None,
+    system: Annotated[list[str] | None, option("--as")] = None,
+    collection: Annotated[str | None, option("--on")] = None,
+    tolerance: float = 0.05,
 ) -> None:
     """Say whether systems differ, with significance.
 
     Say whether systems differ, query by query, with significance; or whether published values are reproduced.
 
     Results of different protocols are refused with the list of differences, unless each is allowed by name.
+
+    Args:
+        results: Folders that visir evaluate --out or visir classify --out wrote, or runs with --qrels; the first is the
+            baseline.
+        allow: A protocol field that may differ; all others may not. Repeatable.
+        system: The system's name in the published table: one for each result, in their order.
+        collection: The collection's name in the published table.
+        tolerance: Relative tolerance for published values.
     """
-    from visir.errors import ConfigurationError
+    from visir.errors import ConfigurationError, raise_faults
     from visir.evaluation.compare import result_in
     from visir.reports import comparison_table
 
+    faults = []
+    if not 0 <= tolerance < math.inf:
+        faults.append(f"--tolerance {tolerance:g}: a share of the published value, 0 or more: 0.05")
+    if published is None and (system or collection):
+        given = [name for name, value in (("--as", system), ("--on", collection)) if value]
+        faults.append(f"{' and '.join(given)}: a place in a published table, which is not named (--published)")
+    if published is not None and system is not None and len(system) != len(results):
+        faults.append(f"{len(system)} --as for {len(results)} results: name each, in order")
+    if published is not None and call.given["qrels"] is not None:
+        faults.append(
+            "--published is for results, and --qrels for runs: visir evaluate … --run t2i=mine.trec --out FOLDER"
+        )
+    raise_faults(ConfigurationError, "compare", faults, hint="visir compare RESULT --published TABLE --as SYSTEM")
+
     allow = call.given["allow"] or ()
     if call.given["qrels"] is not None:
-        if published is not None:
-            raise ConfigurationError(
-                "--published is for results, and --qrels for runs.",
-                hint="visir evaluate … --run t2i=mine.trec --out runs/mine, then visir compare runs/mine --published …",
-            )
         runs = {name: str(path) for name, path in zip(_names(results), results, strict=True)}
         comparison = call(None, runs, allow=allow)
     else:
@@ -99,14 +99,11 @@ def _names(paths: list[Path]) -> list[str]:
 def _beside_published(
     results: list[Result], published: str, names: list[str] | None, collection: str | None, tolerance: float
 ) -> None:
-    from visir.errors import ConfigurationError
     from visir.evaluation.published import judge, load, orders
     from visir.evaluation.results import remarks
     from visir.reports import published_table
 
     table = load(published)
-    if names is not None and len(names) != len(results):
-        raise ConfigurationError(f"{len(names)} --as for {len(results)} results.", hint="name each, in order")
     systems = names or [result.system for result in results]
     if collection is None and len(table.collections) > 1:
         collection = results[0].protocol.collection
@@ -145,63 +142,65 @@ def _beside_published(
     "visir explain results/clip --published brittleness-table-2 --as CLIP",
     "visir explain results/clip --published paper.json --data flickr8k/ --model openai/clip-vit-base-patch32",
     "visir explain results/clip --published paper.json --direction t2i",
+    'visir explain --published "t2i R@1=37.82,R@5=82.36,R@10=82.48" --on Flickr30k --queries 1000',
 )
+@reports
 def explain(
-    result: Annotated[
-        Path,
-        typer.Argument(
-            metavar="RESULT_OR_RUN",
-            help="A folder that visir evaluate --out wrote, or a log of the brittleness paper.",
-            show_default=False,
-        ),
-    ],
-    published: Annotated[
-        str,
-        typer.Option(
-            help="Published values: a JSON or TOML file, or the name of a table that comes with visir.",
-            autocompletion=complete_published,
-            show_default=False,
-        ),
-    ],
-    system: PublishedSystemOption = None,
-    row: PublishedCollectionOption = None,
-    direction: Annotated[
-        str | None, typer.Option(help="t2i or i2t: explain the values of this direction only. Default: both.")
-    ] = None,
-    data: Annotated[
-        str | None,
-        typer.Option(
-            "--data",
-            metavar="COLLECTION",
-            help="A collection: that of the result. With --model, other splits, candidates and similarities are tried.",
-        ),
-    ] = None,
-    model: OptionalModelOption = None,
-    also: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="SPLIT",
-            help="A further split whose vectors are computed, or all. Repeatable. Default: val and test, and whatever "
-            "a file of vectors holds.",
-        ),
-    ] = None,
-    limit: Annotated[int, typer.Option(help="How many readings are shown.")] = 5,
+    result: Annotated[Path | None, argument("RESULT_OR_RUN")] = None,
+    published: str = "",
+    system: Annotated[str | None, option("--as")] = None,
+    row: Annotated[str | None, option("--on")] = None,
+    direction: str | None = None,
+    data: str | None = None,
+    model: str | None = None,
+    also: Annotated[list[str] | None, option(metavar="SPLIT")] = None,
+    queries: list[int] | None = None,
+    limit: int = 5,
 ) -> None:
     """Find the protocol that gives a published number.
 
-    Find the plainest reading of the protocol that gives the published values to all printed digits.
+    Find the plainest reading of the protocol that gives the published values to all printed digits. Without a result,
+    find the numbers of queries that can give these digits.
 
     Readings: split, captions, candidates, folds, similarity, ties, recall, cutoffs, unit, digits and more. What cannot
     be computed is listed with the reason, and what to give.
-    """
-    from visir.evaluation.explaining import explain as explain_run
-    from visir.evaluation.published import load
 
-    table = load(published)
+    Args:
+        result: A folder that visir evaluate --out wrote, or a log of the brittleness paper. Left out: the digits alone
+            say how many queries there were.
+        published: Published values: a JSON, TOML or CSV file, the name of an installed table, or the values themselves,
+            "t2i R@1=37.82,R@5=82.36". (required)
+        system: The system's name in the published table.
+        row: The collection's name in the published table.
+        direction: t2i or i2t: explain the values of this direction only. Default: both.
+        data: A collection: that of the result. With --model, other splits, candidates and similarities are tried.
+        also: A further split whose vectors are computed, or all. Repeatable. Default: val and test, and whatever a file
+            of vectors holds.
+        queries: Without a result: a number of queries to judge, that a paper states. Repeatable.
+        limit: How many readings are shown.
+    """
+    from visir.errors import ConfigurationError, raise_faults
+    from visir.evaluation.explaining import explain as explain_run
+    from visir.evaluation.published.judge import published_row, values_or_table
+
+    faults = [] if published else ["--published is missing: a file, the name of a table, or values"]
+    if result is None:
+        others = {"--direction": direction, "--data": data, "--model": model, "--also": also}
+        faults += [f"{name} goes with a result" for name, value in others.items() if value]
+    elif queries:
+        faults.append("--queries is for digits alone, without a result")
+    raise_faults(ConfigurationError, "explain", faults, hint='visir explain --published "t2i R@1=37.82,R@5=82.36"')
+    if result is None:
+        _show_denominators(published, queries or (), system, row)
+        return
+    table = values_or_table(published)
     evaluation, source, vectors = _at_hand(result, data, model, also)
     explanation = explain_run(
         evaluation, table, source=source, vectors=vectors, direction=direction, system=system, collection=row
     )
+    tasks = [direction] if direction else list(evaluation.runs)
+    of = (evaluation.system, evaluation.protocol.collection)
+    decimals = published_row(table, tasks, system=system, collection=row, of=of)[1]
     output.answer(
         {
             "sentence": explanation.sentence,
@@ -223,7 +222,17 @@ def explain(
             "not_computable": dict(explanation.not_computable),
         }
     )
-    _show_explanation(explanation, limit, table.decimals)
+    _show_explanation(explanation, limit, decimals)
+
+
+def _show_denominators(published: str, queries: Sequence[int], system: str | None, collection: str | None) -> None:
+    from visir.evaluation.published import denominators
+    from visir.reports.tables import denominators_table
+
+    digits = denominators(published, queries=queries, system=system, collection=collection)
+    output.answer({"sentence": digits.sentence, "rows": digits.rows, "left_out": digits.left_out})
+    output.table(denominators_table(digits))
+    output.text(f"→ {digits.sentence}", "bold")
 
 
 def _show_explanation(explanation: Explanation, limit: int, decimals: int) -> None:

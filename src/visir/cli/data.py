@@ -8,21 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from visir.cli import output
-from visir.cli.options import (
-    ExamplesOption,
-    FormatOption,
-    FormatOptionsOption,
-    ImagesOption,
-    JudgementsOption,
-    ReplaceOption,
-    SeedOption,
-    SourceArgument,
-    SplitOption,
-    WorkersOption,
-    options_of,
-    pictures_option,
-    single_or_all,
-)
+from visir.cli.options import argument, options_of, single_or_all
 from visir.cli.verbs import group
 from visir.display import counted
 
@@ -32,14 +18,14 @@ if TYPE_CHECKING:
 
 
 def inspect_command(
-    collection: SourceArgument,
-    format: FormatOption = None,
-    images: ImagesOption = None,
-    judgements: JudgementsOption = None,
-    option: FormatOptionsOption = None,
-    split: SplitOption = None,
-    count: ExamplesOption = 3,
-    seed: SeedOption = 0,
+    collection: str,
+    format: str | None = None,
+    images: list[str] | None = None,
+    judgements: list[str] | None = None,
+    option: list[str] | None = None,
+    split: str | None = None,
+    count: int = 3,
+    seed: int = 0,
 ) -> None:
     """Say what a collection or a task holds: counts, splits, caption lengths, relevances, examples."""
     from visir.collections import open_source
@@ -64,17 +50,20 @@ def inspect_command(
 
 
 def check_command(
-    collection: SourceArgument,
-    format: FormatOption = None,
-    images: ImagesOption = None,
-    option: FormatOptionsOption = None,
-    decode: Annotated[bool, typer.Option(help="Read and decode every picture.")] = True,
-    workers: WorkersOption = None,
+    collection: str,
+    format: str | None = None,
+    images: list[str] | None = None,
+    option: list[str] | None = None,
+    decode: bool = True,
+    workers: int | None = None,
 ) -> None:
     """List everything that is wrong with a collection or a task, all at once. Exit status 1 if there is an error.
 
     Of another folder that visir made (results, an index, sessions, a model) every file is held against what was
     written.
+
+    Args:
+        decode: Read and decode every picture.
     """
     from visir.collections.check import check
 
@@ -88,17 +77,21 @@ def check_command(
 
 
 def convert_command(
-    collection: SourceArgument,
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The portable folder to make.", show_default=False)],
-    format: FormatOption = None,
-    images: ImagesOption = None,
-    judgements: JudgementsOption = None,
-    option: FormatOptionsOption = None,
-    split: SplitOption = None,
-    pictures: Annotated[Literal["link", "copy", "none"], pictures_option()] = "copy",
-    replace: ReplaceOption = False,
+    collection: str,
+    folder: Annotated[Path, argument("FOLDER")],
+    format: str | None = None,
+    images: list[str] | None = None,
+    judgements: list[str] | None = None,
+    option: list[str] | None = None,
+    split: str | None = None,
+    pictures: Literal["link", "copy", "none"] = "copy",
+    replace: bool = False,
 ) -> None:
-    """Write a collection as one portable folder (Parquet and zip shards) that is read back identical."""
+    """Write a collection as one portable folder (Parquet and zip shards) that is read back identical.
+
+    Args:
+        folder: The portable folder to make.
+    """
     from visir.collections import open_collection, portable
 
     opened = open_collection(

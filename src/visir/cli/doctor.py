@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from visir.cli import output
-from visir.cli.options import (
-    out_option,
-)
+from visir.cli.options import option
 from visir.cli.verbs import examples, heading, streams
 
 if TYPE_CHECKING:
@@ -30,14 +28,13 @@ LOCAL_MODELS = ("pixels", "bow", "mobilenet_v2", "st:all-MiniLM-L6-v2")
     "visir doctor",
     "visir doctor --load openai/clip-vit-base-patch32",
 )
-def doctor(
-    load: Annotated[
-        list[str] | None, typer.Option("--load", "-l", help="Also try to load this model (repeatable).")
-    ] = None,
-) -> None:
+def doctor(load: Annotated[list[str] | None, option("--load", "-l")] = None) -> None:
     """Say what is installed, and which models work here.
 
     Say what is installed, which devices there are, and which models load here.
+
+    Args:
+        load: Also try to load this model (repeatable).
     """
     output.rich_table(_packages(), markup=True)
     output.rich_table(_machine(), markup=True)
@@ -153,18 +150,13 @@ PROFILED = {"scenes": ["--scenes", "100"], "flickr8k": ["--scenes", "0"]}
 """What the profile is made of: so many generated pictures for each task, or the photos."""
 
 
-@examples(
-    "visir demo --out demo",
-)
+@examples("visir demo --out demo")
 @streams
 def demo(
     context: typer.Context,
-    out: Annotated[Path, out_option("a folder for everything the demo makes")] = Path("demo"),
-    data: Annotated[
-        str,
-        typer.Option(help="A collection: scenes (drawn here), or flickr8k (real photos under VISIR_DATA)."),
-    ] = "scenes",
-    open_report: Annotated[bool, typer.Option("--open/--no-open", help="Open the report in a browser.")] = True,
+    out: Path = Path("demo"),
+    data: Annotated[str, option()] = "scenes",
+    open_report: Annotated[bool, option("--open/--no-open")] = True,
 ) -> None:
     """See everything once: data, training, search, report.
 
@@ -172,6 +164,11 @@ def demo(
     of what the model can do.
 
     Runs other verbs one after the other and prints each command line, so that every step can be repeated by hand.
+
+    Args:
+        out: Where to write: a folder for everything the demo makes.
+        data: A collection: scenes (drawn here), or flickr8k (real photos under VISIR_DATA).
+        open_report: Open the report in a browser.
     """
     import shlex
     import sys

@@ -5,22 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
-import typer
-
 from visir.cli import output
-from visir.cli.options import (
-    BatchSizeOption,
-    DeviceOption,
-    DtypeOption,
-    ImagesOption,
-    OptionalModelOption,
-    OptionalSourceArgument,
-    ReplaceOption,
-    SkipBrokenOption,
-    SplitOption,
-    WorkersOption,
-    out_option,
-)
+from visir.cli.options import option
 from visir.cli.verbs import examples
 from visir.display import counted, named
 from visir.progress import pace
@@ -230,60 +216,27 @@ def encode_part(
     "visir encode --parts s3://bucket/parts --status",
 )
 def encode(
-    collection: OptionalSourceArgument = None,
-    model: OptionalModelOption = None,
-    split: SplitOption = None,
-    modality: Annotated[
-        str | None,
-        typer.Option(help="image, text or both. Default: what the model encodes, and there is.", show_default=False),
-    ] = None,
-    images: ImagesOption = None,
-    out: Annotated[str | None, out_option("a folder or URL for the vectors: NPY, Parquet, JSON")] = None,
-    replace: ReplaceOption = False,
-    skip_broken: SkipBrokenOption = False,
-    batch_size: BatchSizeOption = None,
-    workers: WorkersOption = None,
-    device: DeviceOption = None,
-    dtype: DtypeOption = "float32",
-    revision: Annotated[
-        str | None, typer.Option(help="A commit or tag of a model on the hub.", show_default=False)
-    ] = None,
-    shard: Annotated[
-        str | None,
-        typer.Option(help="Encode one part only: 3/16. Default: the launcher's (torchrun).", show_default=False),
-    ] = None,
-    shards: Annotated[
-        str | None, typer.Option(help="The folder or URL where shards lie. Default: the store.", show_default=False)
-    ] = None,
-    merge: Annotated[bool, typer.Option("--merge", help="Join the finished shards; encode nothing.")] = False,
-    parts: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PLACE",
-            help="A folder or URL with a part for each tar, zip or Parquet file of pictures; the source is streamed.",
-            show_default=False,
-        ),
-    ] = None,
-    key_ids: Annotated[
-        bool, typer.Option("--key-ids", help="In parts, ids are the keys of pictures alone, without the file's name.")
-    ] = False,
-    status: Annotated[bool, typer.Option("--status", help="How far the parts are; nothing is touched.")] = False,
-    give_up: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--give-up",
-            metavar="FILE",
-            help="Leave a listed file out of the parts: it is lost, or cannot be read. Encode nothing. Repeatable.",
-            show_default=False,
-        ),
-    ] = None,
-    role: Annotated[
-        str | None,
-        typer.Option(
-            help="query or document, for models that embed the two in different ways. Default: both.",
-            show_default=False,
-        ),
-    ] = None,
+    collection: str | None = None,
+    model: str | None = None,
+    split: str | None = None,
+    modality: str | None = None,
+    images: list[str] | None = None,
+    out: str | None = None,
+    replace: bool = False,
+    skip_broken: bool = False,
+    batch_size: int | None = None,
+    workers: int | None = None,
+    device: str | None = None,
+    dtype: str = "float32",
+    revision: str | None = None,
+    shard: str | None = None,
+    shards: str | None = None,
+    merge: bool = False,
+    parts: Annotated[str | None, option(metavar="PLACE")] = None,
+    key_ids: bool = False,
+    status: bool = False,
+    give_up: Annotated[list[str] | None, option(metavar="FILE")] = None,
+    role: str | None = None,
 ) -> None:
     """Turn images and captions into vectors, once.
 
@@ -295,6 +248,19 @@ def encode(
     Several processes: torchrun --nproc-per-node 4 -m visir encode … Each encodes its part, the last one joins them.
 
     More than one machine can open: --parts PLACE, in as many processes as there are, each with the same command.
+
+    Args:
+        modality: image, text or both. Default: what the model encodes, and there is.
+        out: Where to write: a folder or URL for the vectors: NPY, Parquet, JSON.
+        revision: A commit or tag of a model on the hub.
+        shard: Encode one part only: 3/16. Default: the launcher's (torchrun).
+        shards: The folder or URL where shards lie. Default: the store.
+        merge: Join the finished shards; encode nothing.
+        parts: A folder or URL with a part for each tar, zip or Parquet file of pictures; the source is streamed.
+        key_ids: In parts, ids are the keys of pictures alone, without the file's name.
+        status: How far the parts are; nothing is touched.
+        give_up: Leave a listed file out of the parts: it is lost, or cannot be read. Encode nothing. Repeatable.
+        role: query or document, for models that embed the two in different ways. Default: both.
     """
     from visir.collections import open_collection
     from visir.encoders import encode_detailed, load

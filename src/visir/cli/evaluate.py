@@ -5,24 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from visir.cli import output
-from visir.cli.options import (
-    DATA,
-    DeviceOption,
-    DtypeOption,
-    ImagesOption,
-    JudgementsOption,
-    OptionalModelOption,
-    ReplaceOption,
-    ShortcutsOption,
-    command_line,
-    complete_model,
-    out_option,
-    single_or_all,
-)
-from visir.cli.verbs import Call, argument, calls, examples, option, reports
+from visir.cli.options import DATA, MODEL, PROTOCOL, argument, command_line, complete_model, option, single_or_all
+from visir.cli.verbs import Call, calls, examples, reports
 from visir.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -69,46 +54,24 @@ def vector_file(name: str) -> str:
     return name if ":" in name else f"{Path(name).suffix[1:] or 'npy'}:{name}"
 
 
-PROTOCOL, SECOND = "Protocol", "Second stage"
+SECOND = "Second stage"
 _BLIND = "blind"
 """The folder of the blind baseline inside that of the result."""
 
 
 @calls(
     "visir.evaluation.evaluate:evaluate",
-    tasks=option("A task: t2i, i2t, … Repeatable. Default: all.", to="task"),
-    relevance="What counts as right: links (default), or a set of judgements by name.",
-    recall=option(
-        "What R@k and rsum mean: hit (default), recall (default of judgements alone), capped_recall.",
-        show_default=False,
-    ),
-    ties=option("Equal scores: id, pessimistic, optimistic, trec. Default: as the task says.", panel=PROTOCOL),
-    similarity=option(
-        "cosine (default) or dot; maxsim for late interaction; of a run made elsewhere: how it was scored, if it does "
-        "not say.",
-        panel=PROTOCOL,
-    ),
-    folds=option("How many folds: 5 gives COCO's 5-fold 1k.", min=1),
-    depth=option("How many answers per query are kept in the runs.", panel=PROTOCOL),
+    tasks=option(to="task"),
+    ties=option(panel=PROTOCOL),
+    similarity=option(panel=PROTOCOL),
+    folds=option(min=1),
+    depth=option(panel=PROTOCOL),
     measures=option(to="measure"),
-    estimator=option(
-        "A model that estimates the gains of dcg_cm: 'self' is circular, and the card says so.",
-        metavar="MODEL",
-        panel=PROTOCOL,
-    ),
-    rerank=option(
-        "A model that scores pairs and re-ranks the best answers: a cross-encoder, BLIP, ALBEF, X-VLM.",
-        metavar="MODEL",
-        panel=SECOND,
-    ),
-    k_test=option("How many answers per query are re-ranked. Default: 128.", metavar="N", panel=SECOND),
-    tail=option("What is behind those that are re-ranked: dropped, kept.", panel=SECOND),
-    fusion=option(
-        "By which score they are re-ranked: matching, or its sum with the first stage's.",
-        "--rerank-score",
-        panel=SECOND,
-    ),
-    name="A name: what the system is called in tables.",
+    estimator=option(metavar="MODEL", panel=PROTOCOL),
+    rerank=option(metavar="MODEL", panel=SECOND),
+    k_test=option(metavar="N", panel=SECOND),
+    tail=option(panel=SECOND),
+    fusion=option("--rerank-score", panel=SECOND),
     leave="source system images vectors qrels conditions device dtype",
     also="batch_size",
 )
@@ -120,59 +83,20 @@ _BLIND = "blind"
 )
 @reports
 def evaluate(
-    collection: Annotated[
-        str,
-        typer.Argument(
-            metavar="COLLECTION",
-            help="A collection or a task: a file or folder in any known format, FORMAT:PATH, scenes:2000; a file of "
-            "judgements, for a run; or a log of the brittleness paper.",
-            show_default=False,
-        ),
-    ],
+    collection: str,
     call: Call,
-    model: OptionalModelOption = None,
-    embeddings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--embeddings",
-            "-e",
-            metavar="FILE",
-            help="Vectors made elsewhere: npz:FILE, npy:FOLDER, parquet:FILE; of a task also query=…, document=….",
-        ),
-    ] = None,
-    run: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--run",
-            metavar="FILE",
-            help="A run made elsewhere: FILE in TREC, Parquet or JSON; t2i=FILE where its queries do not tell "
-            "the task. Repeatable.",
-        ),
-    ] = None,
-    blind: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="A language model that chooses without looking, beside the system in choice tasks: a collection of "
-            "captions to learn from, or gpt2.",
-            show_default=False,
-        ),
-    ] = None,
-    by: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="LABEL",
-            help="A label of the queries: a table for each of its values, such as category or language. Repeatable.",
-            show_default=False,
-        ),
-    ] = None,
-    images: ImagesOption = None,
-    judgements: JudgementsOption = None,
-    shortcuts: ShortcutsOption = None,
-    device: DeviceOption = None,
-    dtype: DtypeOption = "float32",
-    out: Annotated[Path | None, out_option("a folder for result.json, per-query values, runs and report")] = None,
-    replace: ReplaceOption = False,
+    model: str | None = None,
+    embeddings: Annotated[list[str] | None, option("--embeddings", "-e", metavar="FILE")] = None,
+    run: Annotated[list[str] | None, option(metavar="FILE")] = None,
+    blind: Annotated[str | None, option(metavar="NAME")] = None,
+    by: list[str] | None = None,
+    images: list[str] | None = None,
+    judgements: list[str] | None = None,
+    shortcuts: str | None = None,
+    device: str | None = None,
+    dtype: str = "float32",
+    out: Path | None = None,
+    replace: bool = False,
 ) -> None:
     """Measure a model, vectors or runs on a collection.
 
@@ -182,6 +106,20 @@ def evaluate(
 
     Prints the table and the protocol card. With --out it writes result.json, per-query Parquet files, the runs, and a
     report in one HTML file.
+
+    Args:
+        collection: A collection or a task: a file or folder in any known format, FORMAT:PATH, scenes:2000; a file of
+            judgements, for a run; or a log of the brittleness paper.
+        task: A task: t2i, i2t, … Repeatable. Default: all.
+        recall: What R@k and rsum mean: hit (default), recall (default of judgements alone), capped_recall.
+        folds: How many folds: 5 gives COCO's 5-fold 1k.
+        embeddings: Vectors made elsewhere: npz:FILE, npy:FOLDER, parquet:FILE; of a task also query=…, document=….
+        run: A run made elsewhere: FILE in TREC, Parquet or JSON; t2i=FILE where its queries do not tell the task.
+            Repeatable.
+        blind: A language model that chooses without looking, beside the system in choice tasks: a collection of
+            captions to learn from, or gpt2.
+        by: A label of the queries: a table for each of its values, such as category or language. Repeatable.
+        out: Where to write: a folder for result.json, per-query values, runs and report.
     """
     from visir.evaluation.brittleness_runs import evaluate_log, is_log
     from visir.evaluation.brittleness_runs import read as read_log
@@ -412,8 +350,7 @@ def _show(
 
 @calls(
     "visir.evaluation.submit:submit",
-    source=argument("BENCHMARK", "The folder of CIRCO or CIRR, or FORMAT:PATH.", to="benchmark"),
-    split="The split: test. Its judgements are not published.",
+    source=argument("BENCHMARK", to="benchmark"),
     leave="system out name replace",
     also="batch_size",
 )
@@ -423,18 +360,21 @@ def _show(
 )
 def submit(
     call: Call,
-    out: Annotated[Path, out_option("the file; CIRR's two files end in -recall and -recall_subset")],
-    model: OptionalModelOption = None,
-    run: Annotated[
-        list[str] | None,
-        typer.Option("--run", metavar="TASK=FILE", help="A run made elsewhere: it2i=FILE. Repeatable."),
-    ] = None,
-    replace: ReplaceOption = False,
+    out: Path,
+    model: str | None = None,
+    run: Annotated[list[str] | None, option(metavar="TASK=FILE")] = None,
+    replace: bool = False,
 ) -> None:
     """Write the answers that a benchmark's server takes.
 
     Answer the queries of a split whose judgements the makers of a benchmark keep. Nothing is measured here: the file is
     handed in on their page.
+
+    Args:
+        benchmark: The folder of CIRCO or CIRR, or FORMAT:PATH.
+        split: The split: test. Its judgements are not published.
+        out: Where to write: the file; CIRR's two files end in -recall and -recall_subset.
+        run: A run made elsewhere: it2i=FILE. Repeatable.
     """
     if (model is None) == (not run):
         raise ConfigurationError("name a model or runs.", hint="--model NAME, or --run it2i=FILE")
@@ -458,38 +398,13 @@ def submit(
 
 @calls(
     "visir.studies.profile.profile:profile",
-    model=argument(
-        "MODEL",
-        "A model: a hub name, a checkpoint folder, st:…, openclip:…, pixels (visir models).",
-        autocompletion=complete_model,
-    ),
-    data=option(
-        "A collection, a task, or a folder with a folder for each class: your own data. Repeatable.",
-        "--data",
-        kind=list[str],
-        metavar="SOURCE",
-        panel=DATA,
-        show_default=False,
-    ),
-    reference=option(
-        "A model that stands beside: colours knows colour words alone; none.", metavar="MODEL", default="colours"
-    ),
-    tasks=option(
-        "Some tasks only: an ability (retrieval, composition, language, classification, robustness), a source "
-        "(scenes), scenes/typos; by commas, repeatable. Default: all.",
-        "--tasks",
-        metavar="NAMES",
-        show_default=False,
-    ),
-    scenes=option("How many generated pictures a task has; 0 for none.", min=0, default=200, panel=DATA),
-    at_hand=option("Known data sets under VISIR_DATA too.", "--at-hand/--no-at-hand", panel=DATA),
-    blind=option(
-        "A language model that chooses without looking, beside choices of known data sets and your own: a collection "
-        "of captions to learn from, or gpt2. Default: captions under VISIR_DATA.",
-        metavar="NAME",
-        show_default=False,
-        panel=DATA,
-    ),
+    model=argument("MODEL", about=MODEL, autocompletion=complete_model),
+    data=option("--data", kind=list[str], metavar="SOURCE", panel=DATA),
+    reference=option(metavar="MODEL", default="colours"),
+    tasks=option("--tasks", metavar="NAMES"),
+    scenes=option(min=0, default=200, panel=DATA),
+    at_hand=option("--at-hand/--no-at-hand", panel=DATA),
+    blind=option(metavar="NAME", panel=DATA),
     also="batch_size workers",
 )
 @examples(
@@ -498,11 +413,7 @@ def submit(
     "visir profile pixels --tasks classification,robustness",
 )
 @reports
-def profile(
-    call: Call,
-    out: Annotated[Path | None, out_option("a page, FILE.html")] = None,
-    replace: ReplaceOption = False,
-) -> None:
+def profile(call: Call, out: Path | None = None, replace: bool = False) -> None:
     """Say what a model can do.
 
     Measure every task that data is at hand for: generated scenes (no download), data sets under VISIR_DATA, and your
@@ -510,6 +421,12 @@ def profile(
 
     Strength is where a score stands between chance (0) and perfect (100 %). What the model cannot take is listed with
     the reason. Stopped, the same command goes on: vectors are kept.
+
+    Args:
+        data: A collection, a task, or a folder with a folder for each class: your own data. Repeatable.
+        tasks: Some tasks only: an ability (retrieval, composition, language, classification, robustness), a source
+            (scenes), scenes/typos; by commas, repeatable. Default: all.
+        out: Where to write: a page, FILE.html.
     """
     from visir.reports.page import check_page
     from visir.reports.profile import profile_report

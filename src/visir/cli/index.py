@@ -6,29 +6,8 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from visir.cli import output
-from visir.cli.options import (
-    CountOption,
-    DeviceOption,
-    ImagesOption,
-    IndexSetOption,
-    KindOption,
-    NewFolder,
-    OptionalModelOption,
-    OwnModelOption,
-    PictureOption,
-    ReplaceOption,
-    SkipBrokenOption,
-    SourceArgument,
-    SplitOption,
-    TextArgument,
-    name_value_pairs,
-    of,
-    out_option,
-    single_or_all,
-)
+from visir.cli.options import argument, name_value_pairs, of, option, single_or_all
 from visir.cli.output import ShownAnswer, show_answers
 from visir.cli.verbs import examples, group
 from visir.display import counted
@@ -43,9 +22,9 @@ if TYPE_CHECKING:
 
 # What the commands of `visir index` share: their options, the model of an index, names of what it holds.
 
-FolderArgument = Annotated[Path, typer.Argument(metavar="FOLDER", help="The index's folder.", show_default=False)]
-QueriesOption = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="A file of queries, one a line: id, tab, text.")
+FolderArgument = Annotated[Path, argument("FOLDER", about="The index's folder.")]
+OwnModelOption = Annotated[
+    str | None, option("--model", "-m", about="A model: where that of the index lies now, if it was moved.")
 ]
 
 DOCUMENT_NAMES: dict[Modality, str] = {"image": "images", "text": "captions"}
@@ -185,24 +164,16 @@ def _print_parts(parts: Parts, summary: PartsSummary) -> None:
 
 
 def build_command(
-    collection: Annotated[
-        str,
-        typer.Argument(
-            metavar="COLLECTION",
-            help="A file or folder in any known format, FORMAT:PATH, a folder of photos, or scenes:2000 (generated); "
-            "or a finished folder of parts (visir encode --parts).",
-            show_default=False,
-        ),
-    ],
-    out: NewFolder,
-    model: OptionalModelOption = None,
-    to: Annotated[str, typer.Option(help="What is found: images or captions.")] = "images",
-    kind: KindOption = None,
-    setting: IndexSetOption = None,
-    split: SplitOption = None,
-    images: ImagesOption = None,
-    device: DeviceOption = None,
-    skip_broken: SkipBrokenOption = False,
+    collection: str,
+    out: Path,
+    model: str | None = None,
+    to: str = "images",
+    kind: str | None = None,
+    setting: list[str] | None = None,
+    split: str | None = None,
+    images: list[str] | None = None,
+    device: str | None = None,
+    skip_broken: bool = False,
 ) -> None:
     """Encode a collection (or take its vectors from the store, or from parts) and index it.
 
@@ -211,6 +182,11 @@ def build_command(
     goes on in it.
 
     Of a folder of parts nothing is encoded, and no model is needed. The parts must be finished.
+
+    Args:
+        collection: A file or folder in any known format, FORMAT:PATH, a folder of photos, or scenes:2000 (generated);
+            or a finished folder of parts (visir encode --parts).
+        to: What is found: images or captions.
     """
     from visir.cli.encode import print_set_aside, remark_on_tars
     from visir.collections import open_collection
@@ -252,12 +228,12 @@ def build_command(
 
 def add_command(
     folder: FolderArgument,
-    collection: SourceArgument,
+    collection: str,
     model: OwnModelOption = None,
-    split: SplitOption = None,
-    images: ImagesOption = None,
-    device: DeviceOption = None,
-    skip_broken: SkipBrokenOption = False,
+    split: str | None = None,
+    images: list[str] | None = None,
+    device: str | None = None,
+    skip_broken: bool = False,
 ) -> None:
     """Add what the index does not hold yet. What it holds is left as it is: delete it first to replace it.
 
@@ -297,10 +273,15 @@ def add_command(
 
 def delete_command(
     folder: FolderArgument,
-    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Documents to delete.")] = None,
-    listed: Annotated[Path | None, typer.Option("--ids", help="A file of ids, one a line.")] = None,
+    ids: Annotated[list[str] | None, argument("[ID]...")] = None,
+    listed: Annotated[Path | None, option("--ids")] = None,
 ) -> None:
-    """Delete documents by id. An unknown id is an error, and then nothing is deleted."""
+    """Delete documents by id. An unknown id is an error, and then nothing is deleted.
+
+    Args:
+        ids: Documents to delete.
+        listed: A file of ids, one a line.
+    """
     from visir.errors import ConfigurationError
     from visir.files import read_lines
     from visir.retrieval.kinds import open_index
@@ -329,19 +310,22 @@ def _modality_of(to: str) -> Modality:
 
 def search_command(
     folder: FolderArgument,
-    text: TextArgument = None,
-    queries: QueriesOption = None,
-    image: PictureOption = None,
-    k: CountOption = 10,
-    out: Annotated[Path | None, out_option("a run, named .trec, .parquet or .json")] = None,
-    replace: ReplaceOption = False,
+    text: str | None = None,
+    queries: Path | None = None,
+    image: Path | None = None,
+    k: int = 10,
+    out: Path | None = None,
+    replace: bool = False,
     model: OwnModelOption = None,
-    setting: IndexSetOption = None,
-    device: DeviceOption = None,
+    setting: list[str] | None = None,
+    device: str | None = None,
 ) -> None:
     """Search an index with one text, with a picture, or with a file of texts.
 
     visir search COLLECTION --index FOLDER shows captions, and where the pictures are.
+
+    Args:
+        out: Where to write: a run, named .trec, .parquet or .json.
     """
     from visir.cli.shortcuts import picture_vector, read_queries
     from visir.errors import ConfigurationError, raise_faults
@@ -375,16 +359,20 @@ def search_command(
 
 def export_command(
     folder: FolderArgument,
-    form: Annotated[str, typer.Option("--layout", help="ciff, anserini or seismic.", show_default=False)],
-    out: Annotated[Path, out_option("a folder", show_default=False)],
-    queries: QueriesOption = None,
+    form: Annotated[str, option("--layout")],
+    out: Path,
+    queries: Path | None = None,
     model: OwnModelOption = None,
-    device: DeviceOption = None,
-    replace: ReplaceOption = False,
+    device: str | None = None,
+    replace: bool = False,
 ) -> None:
     """Write the vectors of a sparse index, and queries, as another engine reads them.
 
     ciff: PISA and others; anserini: JsonVectorCollection; seismic: JSON lines. Deleted documents are left out.
+
+    Args:
+        form: ciff, anserini or seismic.
+        out: Where to write: a folder.
     """
     from visir.cli.shortcuts import read_queries
     from visir.errors import ConfigurationError
@@ -505,47 +493,23 @@ app = group(
 # `visir search`: ask a collection in words or with a picture.
 
 
-IndexFolder = Annotated[
-    Path | None,
-    typer.Option(metavar="FOLDER", help="Ask this index of the collection (visir index build), by its own model."),
-]
-AnswersOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="SIDE",
-        help="What is found: images or captions. Default: images for a text, both for a picture.",
-        autocompletion=of("images", "captions"),
-    ),
-]
-
-
 @examples(
     "visir search ~/Photos 'a dog on a beach' --model openai/clip-vit-base-patch32",
     "visir search photos.visir 'a dog on a beach'",
     "visir search scenes:100 --image photo.jpg --model pixels",
 )
 def search(
-    collection: Annotated[
-        str,
-        typer.Argument(
-            metavar="SOURCE",
-            help="A folder of photos, a library (visir library make), or a collection in any known format.",
-            show_default=False,
-        ),
-    ],
-    text: TextArgument = None,
-    model: OptionalModelOption = None,
-    image: PictureOption = None,
-    k: CountOption = 10,
-    to: AnswersOption = None,
-    index: IndexFolder = None,
-    split: SplitOption = None,
-    images: ImagesOption = None,
-    skip_broken: Annotated[
-        bool,
-        typer.Option("--skip-broken", hidden=True, help="Set pictures aside that cannot be read: always so, here."),
-    ] = True,
-    device: DeviceOption = None,
+    collection: Annotated[str, argument("SOURCE")],
+    text: str | None = None,
+    model: str | None = None,
+    image: Path | None = None,
+    k: int = 10,
+    to: Annotated[str | None, option(metavar="SIDE", autocompletion=of)] = None,
+    index: Annotated[Path | None, option(metavar="FOLDER")] = None,
+    split: str | None = None,
+    images: list[str] | None = None,
+    skip_broken: Annotated[bool, option("--skip-broken", hidden=True)] = True,
+    device: str | None = None,
 ) -> None:
     """Search photos or a collection with words or a picture.
 
@@ -553,6 +517,12 @@ def search(
     cannot be read are set aside, and named. A library is
     searched at once, by its own model; its filters and further options are in `visir library search`, those of an
     index in `visir index search`. With a model of weighted words (visir sparsify) the terms that matched are shown.
+
+    Args:
+        collection: A folder of photos, a library (visir library make), or a collection in any known format.
+        to: What is found: images or captions. Default: images for a text, both for a picture.
+        index: Ask this index of the collection (visir index build), by its own model.
+        skip_broken: Set pictures aside that cannot be read: always so, here.
     """
     from visir.cli.encode import print_set_aside
     from visir.cli.shortcuts import matched_terms, picture_vector

@@ -1,11 +1,12 @@
-"""Options and arguments that several verbs take: each is declared here, once, so that it is the same everywhere."""
+"""What an option looks like, and those that several verbs have: once, so that each is the same everywhere."""
 
 from __future__ import annotations
 
 import functools
 import shlex
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -156,195 +157,51 @@ def _files(incomplete: str, *suffixes: str) -> Iterable[str]:
 Complete = Callable[[Any, str], list[str]]
 
 
-DATA, COMPUTE, OUTPUT = "Data", "Compute", "Output"
+# What an option looks like: how it is spelt, what its value is called, under which heading it stands. What it means is
+# said by the docstring of the verb, or of the function that the verb calls; here only where several verbs share it.
+
+DATA, COMPUTE, OUTPUT, PROTOCOL = "Data", "Compute", "Output", "Protocol"
 """Headings of the help."""
 
 
-def option(help: str, *names: str, panel: str | None = None, **more: Any) -> Any:
-    """An option of these words, under a heading of the help."""
-    return typer.Option(*names, help=help, rich_help_panel=panel, **more)
+@dataclass(frozen=True)
+class VerbOption:
+    """How a parameter is typed on the command line; what is not said comes from the function and from its name."""
+
+    names: tuple[str, ...] = ()  # "--template", "-t"
+    about: str = ""
+    name: str = ""  # of the parameter, where the verb has another than the function
+    kind: Any = None  # the type, where a text on the command line is another than in Python
+    default: Any = ...
+    is_argument: bool = False
+    more: Mapping[str, Any] = field(default_factory=dict)  # further settings of Typer
+
+    def annotation(self, name: str, kind: Any, about: str, default: Any) -> Any:
+        """The type with everything that Typer wants to know."""
+        if self.is_argument:
+            return Annotated[kind, typer.Argument(help=about or self.about, **self.more)]
+        names = self.names
+        if not names and kind is bool and default is False:
+            names = (f"--{name.replace('_', '-')}",)  # a switch that is off has no --no-…
+        return Annotated[kind, typer.Option(*names, help=about or self.about, **self.more)]
 
 
-data_option, compute_option, output_option = (
-    functools.partial(option, panel=panel) for panel in (DATA, COMPUTE, OUTPUT)
-)
-
-_SOURCE: Any = {
-    "metavar": "COLLECTION",
-    "help": "A file or folder in any known format, FORMAT:PATH, a folder of photos, or scenes:2000 (generated).",
-    "show_default": False,
-}
-SourceArgument = Annotated[str, typer.Argument(**_SOURCE)]
-OptionalSourceArgument = Annotated[str | None, typer.Argument(**_SOURCE)]
-RecipeArgument = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="RECIPE",
-        help="A TOML file, or the name of a recipe that comes with visir (--list).",
-        autocompletion=complete_recipe,
-    ),
-]
-
-_MODEL: Any = {"autocompletion": complete_model, "show_default": False}
-_MODEL_HELP = "A model: a hub name, a checkpoint folder, st:…, openclip:…, pixels (visir models)."
-ModelOption = Annotated[str, typer.Option("--model", "-m", help=_MODEL_HELP, **_MODEL)]
-OptionalModelOption = Annotated[str | None, typer.Option("--model", "-m", help=_MODEL_HELP, **_MODEL)]
-ModelsOption = Annotated[list[str] | None, typer.Option("--model", "-m", help=f"{_MODEL_HELP} Repeatable.", **_MODEL)]
-OwnModelOption = Annotated[
-    str | None, option("A model: where that of the index lies now, if it was moved.", "--model", "-m")
-]
-
-SplitOption = Annotated[
-    str | None, data_option("The split: test; several: train+val. Default: everything.", autocompletion=complete_split)
-]
-ImagesOption = Annotated[
-    list[str] | None,
-    data_option(
-        "Where the pictures are: a folder, zip or tar; 'none' for none. Repeatable.", "--images", "-i", metavar="PLACE"
-    ),
-]
-JudgementsOption = Annotated[
-    list[str] | None,
-    data_option(
-        "Judgements to attach: CxC, ECCV Caption, a qrels file, … Repeatable.", "--judgements", "-j", metavar="PLACE"
-    ),
-]
-FormatOption = Annotated[
-    str | None,
-    data_option(
-        "The format, where it is not recognised (visir data formats).", "--format", "-f", autocompletion=complete_format
-    ),
-]
-FormatOptionsOption = Annotated[
-    list[str] | None,
-    data_option("An option of the format (visir data formats). Repeatable.", "--option", metavar="NAME=VALUE"),
-]
-SkipBrokenOption = Annotated[
-    bool, data_option("Set pictures aside that cannot be read, and count them.", "--skip-broken")
-]
-CaptionsOption = Annotated[
-    str, data_option("Captions of each image that take part: all, first, 'first 5', 'random(seed=0)'.")
-]
-ShortcutsOption = Annotated[
-    str | None,
-    data_option(
-        "Synthetic shortcuts on pictures and captions: unique, bits:3, 'unique?on=images&seed=1'.", metavar="SPEC"
-    ),
-]
-ShortcutsSpec = Annotated[
-    str,
-    data_option(
-        "Synthetic shortcuts on pictures and captions: unique, or bits:3 for 2^3 numbers; behind it ?on=images "
-        "(or captions), ?per=caption, ?digits=sklearn, ?placement=packed, ?seed=1, several joined by &.",
-        metavar="SPEC",
-    ),
-]
-
-GalleryOption = Annotated[str, option("The candidates: those of the split, or of the collection.")]
-RecallOption = Annotated[str, option("What R@k and rsum mean: hit, recall, capped_recall.")]
-OptionalRecallOption = Annotated[
-    str | None,
-    option(
-        "What R@k and rsum mean: hit (default), recall (default of judgements alone), capped_recall.",
-        show_default=False,
-    ),
-]
-MeasureOption = Annotated[
-    list[str] | None,
-    option("A measure: R@1, nDCG@10, MAP. Repeatable.", autocompletion=complete_measure, show_default=False),
-]
-CorrectionOption = Annotated[
-    str, option("For several tests at once: holm, bonferroni, bh or none.", autocompletion=complete_correction)
-]
-PublishedOption = Annotated[
-    str | None,
-    option(
-        "Published values: a JSON or TOML file, or the name of a table that comes with visir.",
-        autocompletion=complete_published,
-    ),
-]
-PublishedSystemOption = Annotated[str | None, option("The system's name in the published table.", "--as")]
-PublishedSystems = Annotated[
-    list[str] | None, option("The system's name in the published table: one for each result, in their order.", "--as")
-]
-PublishedCollectionOption = Annotated[str | None, option("The collection's name in the published table.", "--on")]
-FoldsOption = Annotated[int, option("How many folds.", min=1)]
-
-TextArgument = Annotated[str | None, typer.Argument(metavar="[TEXT]", help="What to look for.")]
-PictureOption = Annotated[Path | None, option("Look for what fits this picture, instead of a text.", metavar="FILE")]
-CountOption = Annotated[int, option("How many answers.", "-k", min=1)]
-ExamplesOption = Annotated[int, option("How many examples.", "--count", "-n", min=0)]
-KindOption = Annotated[
-    str | None,
-    option(
-        "The kind of index (visir index kinds). Default: exact, and inverted for weighted words.",
-        autocompletion=complete_index_kind,
-    ),
-]
-KindsOption = Annotated[
-    list[str] | None,
-    option(
-        "The kind of index (visir index kinds). Default: exact, and inverted for weighted words.",
-        "--kind",
-        autocompletion=complete_index_kind,
-    ),
-]
-SetOption = Annotated[
-    list[str] | None, option("Change one setting: --set optimiser.epochs=5. Repeatable.", "--set", metavar="NAME=VALUE")
-]
-IndexSetOption = Annotated[
-    list[str] | None, option("Change one setting: --set ef-search=64. Repeatable.", "--set", metavar="NAME=VALUE")
-]
-SeedOption = Annotated[int, option("Another seed draws anew.", min=0)]
-SeverityOption = Annotated[int, option("How many characters or words are changed.", min=1)]
-ResumeOption = Annotated[bool, option("Go on with an interrupted training in that folder.", "--resume")]
-DryRunOption = Annotated[bool, option("Only print what would be done.", "--dry-run")]
-ListOption = Annotated[bool, option("List what comes with visir, and stop.", "--list")]
-
-DeviceOption = Annotated[
-    str | None,
-    compute_option(
-        "cpu, cuda, cuda:1, mps, …; openvino compiles for the CPU. Default: the best there is.",
-        autocompletion=complete_device,
-    ),
-]
-SearchDeviceOption = Annotated[
-    str | None,
-    compute_option(
-        "Where vectors are searched: cuda, cuda:1, …; the numbers are the same. Default: the cores.",
-        autocompletion=complete_device,
-    ),
-]
-ComposeOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="RULE",
-        help="How a model composes a query of a text and an image: 'sum(0.5)', 0.5 of the text; text; image; "
-        "'sum(val)', the best weight on that split. Default: the model's own way.",
-        rich_help_panel="Protocol",
-    ),
-]
-DtypeOption = Annotated[
-    str, compute_option("Arithmetic of the forward pass: float32, bfloat16, float16; int8 with --device openvino.")
-]
-BatchSizeOption = Annotated[
-    int | None, compute_option("Inputs per forward pass. Default: the model's own.", min=1, metavar="N")
-]
-WorkersOption = Annotated[
-    int | None, compute_option("Threads that decode pictures. Default: one per core.", min=1, metavar="N")
-]
-JobsOption = Annotated[int | None, compute_option("Processes side by side. Default: one per core.", min=1, metavar="N")]
-ThreadsOption = Annotated[int | None, compute_option("Threads. Default: one per core.", min=0, metavar="N")]
-MemoryOption = Annotated[str | None, compute_option("What the engine may hold in memory: 2GB.")]
-ReplaceOption = Annotated[
-    bool, output_option("Replace results of visir in that folder, or the file of that name.", "--replace")
-]
+def option(
+    *names: str,
+    about: str = "",
+    to: str = "",
+    kind: Any = None,
+    default: Any = ...,
+    panel: str | None = None,
+    **more: Any,
+) -> Any:
+    """An option, as its name and the type of its parameter do not tell."""
+    return VerbOption(names, about, to, kind, default, more={**more, "rich_help_panel": panel} if panel else more)
 
 
-def out_option(what: str, **more: Any) -> Any:
-    """The option `--out`."""
-    help = f"Where to write: {what}."
-    return typer.Option("--out", "-o", help=help, rich_help_panel=OUTPUT, callback=_writable, **more)
+def argument(metavar: str, *, about: str = "", to: str = "", kind: Any = None, default: Any = ..., **more: Any) -> Any:
+    """A parameter that is given without a name."""
+    return VerbOption((), about, to, kind, default, is_argument=True, more={"metavar": metavar, **more})
 
 
 def _writable(out: Any) -> Any:
@@ -356,48 +213,126 @@ def _writable(out: Any) -> Any:
     return out
 
 
-def name_option(whose: str, **more: Any) -> Any:
-    """The option `--name`."""
-    return typer.Option("--name", help=f"A name: {whose}.", **more)
+_data, _compute, _output = (functools.partial(option, panel=panel) for panel in (DATA, COMPUTE, OUTPUT))
 
+MODEL = "A model: a hub name, a checkpoint folder, st:…, openclip:…, pixels (visir models)."
+PUBLISHED = "Published values: a JSON or TOML file, or the name of a table that comes with visir."
+INDEX_KIND = "The kind of index (visir index kinds). Default: exact, and inverted for weighted words."
+SEED = "Another seed draws anew."
 
-def pictures_option() -> Any:
-    """The option `--pictures` of what writes a collection."""
-    return typer.Option(
-        "--pictures", help="Pictures: link leaves them in place, copy puts them into the folder, none drops them."
-    )
-
-
-NewFolder = Annotated[Path, out_option("a new folder", show_default=False)]
-
-
-SHARED: dict[str, Any] = {
-    "batch_size": BatchSizeOption,
-    "captions": CaptionsOption,
-    "collection": SourceArgument,
-    "compose": ComposeOption,
-    "correction": CorrectionOption,
-    "device": DeviceOption,
-    "dtype": DtypeOption,
-    "folds": FoldsOption,
-    "gallery": GalleryOption,
-    "images": ImagesOption,
-    "jobs": JobsOption,
-    "k": CountOption,
-    "measure": MeasureOption,
-    "memory": MemoryOption,
-    "model": ModelOption,
-    "recall": RecallOption,
-    "replace": ReplaceOption,
-    "search_device": SearchDeviceOption,
-    "seed": SeedOption,
-    "severity": SeverityOption,
-    "skip_broken": SkipBrokenOption,
-    "split": SplitOption,
-    "threads": ThreadsOption,
-    "workers": WorkersOption,
+OPTIONS: dict[str, VerbOption] = {
+    "as_json": _output("--json", about="Print the result as JSON, and nothing else."),
+    "batch": option(about="How many pairs a step compares with one another.", min=2),
+    "batch_size": _compute(about="Inputs per forward pass. Default: the model's own.", kind=int, min=1, metavar="N"),
+    "by": option(metavar="LABEL"),
+    "captions": _data(about="Captions of each image that take part: all, first, 'first 5', 'random(seed=0)'."),
+    "changes": option(
+        "--set", about="Change one setting: --set optimiser.epochs=5. Repeatable.", kind=list[str], metavar="NAME=VALUE"
+    ),
+    "collection": argument(
+        "COLLECTION",
+        about="A file or folder in any known format, FORMAT:PATH, a folder of photos, or scenes:2000 (generated).",
+    ),
+    "compose": option(
+        about="How a model composes a query of a text and an image: 'sum(0.5)', 0.5 of the text; text; image; "
+        "'sum(val)', the best weight on that split. Default: the model's own way.",
+        metavar="RULE",
+        panel=PROTOCOL,
+    ),
+    "correction": option(
+        about="For several tests at once: holm, bonferroni, bh or none.", autocompletion=complete_correction
+    ),
+    "count": option("--count", "-n", about="How many examples.", min=0),
+    "data": option(
+        "--data",
+        about="A collection: pictures and captions to learn from, in any known format.",
+        metavar="COLLECTION",
+    ),
+    "device": _compute(
+        about="cpu, cuda, cuda:1, mps, …; openvino compiles for the CPU. Default: the best there is.",
+        autocompletion=complete_device,
+    ),
+    "dry_run": option(about="Only print what would be done."),
+    "dtype": _compute(about="Arithmetic of the forward pass: float32, bfloat16, float16; int8 with --device openvino."),
+    "epochs": option(about="How often every caption, or every product, is seen.", min=1),
+    "folds": option(about="How many folds.", min=1),
+    "format": _data(
+        "--format",
+        "-f",
+        about="The format, where it is not recognised (visir data formats).",
+        autocompletion=complete_format,
+    ),
+    "gallery": option(about="The candidates: those of the split, or of the collection."),
+    "image": option(about="Look for what fits this picture, instead of a text.", metavar="FILE"),
+    "images": _data(
+        "--images",
+        "-i",
+        about="Where the pictures are: a folder, zip or tar; 'none' for none. Repeatable.",
+        kind=list[str],
+        metavar="PLACE",
+    ),
+    "jobs": _compute(about="Processes side by side. Default: one per core.", min=1, metavar="N"),
+    "judgements": _data(
+        "--judgements",
+        "-j",
+        about="Judgements to attach: CxC, ECCV Caption, a qrels file, … Repeatable.",
+        metavar="PLACE",
+    ),
+    "k": option("-k", about="How many answers.", min=1),
+    "kind": option(about=INDEX_KIND, autocompletion=complete_index_kind),
+    "latex": _output(about="Write the tables as LaTeX too, into this file.", metavar="FILE"),
+    "measure": option(about="A measure: R@1, nDCG@10, MAP. Repeatable.", autocompletion=complete_measure),
+    "memory": _compute(about="What the engine may hold in memory: 2GB."),
+    "model": option("--model", "-m", about=MODEL, autocompletion=complete_model),
+    "option": _data(
+        "--option", about="An option of the format (visir data formats). Repeatable.", metavar="NAME=VALUE"
+    ),
+    "out": _output("--out", "-o", about="Where to write: a new folder.", callback=_writable),
+    "pictures": option(about="Pictures: link leaves them in place, copy puts them into the folder, none drops them."),
+    "published": option(about=PUBLISHED, autocompletion=complete_published),
+    "queries": option(about="A file of queries, one a line: id, tab, text.", metavar="FILE"),
+    "quiet": _output("--quiet", "-q", about="No progress, and no notes beside the result."),
+    "recall": option(about="What R@k and rsum mean: hit, recall, capped_recall."),
+    "recipe": argument(
+        "RECIPE",
+        about="A TOML file, or the name of a recipe that comes with visir (--list).",
+        autocompletion=complete_recipe,
+    ),
+    "replace": _output(about="Replace results of visir in that folder, or the file of that name."),
+    "resume": option(about="Go on with an interrupted training in that folder."),
+    "search_device": _compute(
+        about="Where vectors are searched: cuda, cuda:1, …; the numbers are the same. Default: the cores.",
+        autocompletion=complete_device,
+    ),
+    "seed": option(about=SEED, min=0),
+    "setting": option(
+        "--set", about="Change one setting: --set ef-search=64. Repeatable.", kind=list[str], metavar="NAME=VALUE"
+    ),
+    "severity": option(about="How many characters or words are changed.", min=1),
+    "shortcuts": _data(
+        about="Synthetic shortcuts on pictures and captions: unique, bits:3, 'unique?on=images&seed=1'.",
+        metavar="SPEC",
+    ),
+    "show": option("--list", about="List what comes with visir, and stop."),
+    "skip_broken": _data(about="Set pictures aside that cannot be read, and count them.", kind=bool),
+    "split": _data(about="The split: test; several: train+val. Default: everything.", autocompletion=complete_split),
+    "split_by": option(
+        about="How pictures are divided: “random(train=0.9, val=0.1, seed=0)”. Default: their splits.",
+        metavar="RULE",
+    ),
+    "text": argument("[TEXT]", about="What to look for."),
+    "threads": _compute(about="Threads. Default: one per core.", min=0, metavar="N"),
+    "workers": _compute(about="Threads that decode pictures. Default: one per core.", kind=int, min=1, metavar="N"),
 }
-"""Options by the name of their parameter, for verbs that are made of a function (`visir.cli.verbs`)."""
+"""Options that several verbs have, by the name of their parameter."""
+
+DryRunOption = OPTIONS["dry_run"].annotation("dry_run", bool, "", False)
+JobsOption = OPTIONS["jobs"].annotation("jobs", int | None, "", None)
+
+
+def out_option(what: str, **more: Any) -> Any:
+    """The option `--out`, for an annotation of Typer."""
+    return typer.Option("--out", "-o", help=f"Where to write: {what}.", **OPTIONS["out"].more, **more)
 
 
 def name_value_pairs(
@@ -427,68 +362,44 @@ def command_line() -> str:
 
 SERVICE = "Who may ask, how much, how fast"
 """Heading of the options of a service's front; every verb that serves has them."""
+_service = functools.partial(option, panel=SERVICE)
 
 
-def _service_option(*names: str, **more: Any) -> Any:
-    return typer.Option(*names, rich_help_panel=SERVICE, **more)
+def front(
+    host: str = "127.0.0.1",
+    port: Annotated[int, option(min=0, max=65535)] = 0,
+    tokens: Annotated[Path | None, _service()] = None,
+    open_to_all: Annotated[bool, _service("--no-tokens", "--open-to-all")] = False,
+    allow_host: Annotated[list[str] | None, _service()] = None,
+    allow_origin: Annotated[list[str] | None, _service()] = None,
+    rate: Annotated[float, _service(min=0)] = 20.0,
+    burst: Annotated[int, _service(min=1)] = 200,
+    timeout: Annotated[float, _service(min=0.01)] = 30.0,
+    max_body: Annotated[float, _service(min=0.01)] = 16.0,
+    connections: Annotated[int, _service(min=1)] = 512,
+    connections_per_address: Annotated[int, _service(min=0)] = 64,
+    grace: Annotated[float, _service(min=0)] = 20.0,
+    log_form: Annotated[str, option("--log", metavar="json|text")] = "auto",
+) -> dict[str, Any]:
+    """What every verb that serves asks for, by the names of `visir.serving.settings.FrontSettings`.
 
-
-FRONT: dict[str, tuple[Any, Any]] = {
-    "host": (Annotated[str, option("The address to listen on.")], "127.0.0.1"),
-    "port": (Annotated[int, option("0 takes any that is free.", min=0, max=65535)], 0),
-    "tokens": (Annotated[Path | None, _service_option(help="The folder of tokens: who may do what.")], None),
-    "open_to_all": (
-        Annotated[
-            bool,
-            _service_option(
-                "--no-tokens",
-                "--open-to-all",
-                help="Let everybody in: serve on other addresses than loopback without tokens.",
-            ),
-        ],
-        False,
-    ),
-    "allow_host": (
-        Annotated[
-            list[str] | None,
-            _service_option("--allow-host", help="A name under which the service is called (repeatable)."),
-        ],
-        None,
-    ),
-    "allow_origin": (
-        Annotated[
-            list[str] | None,
-            _service_option("--allow-origin", help="A web origin whose pages may ask (CORS; repeatable)."),
-        ],
-        None,
-    ),
-    "rate": (
-        Annotated[float, _service_option(min=0, help="Requests a second for each caller; 0: no limit.")],
-        20.0,
-    ),
-    "burst": (Annotated[int, _service_option(min=1, help="Requests that a caller may send at once.")], 200),
-    "timeout": (Annotated[float, _service_option(min=0.01, help="Seconds a request may take.")], 30.0),
-    "max_body": (Annotated[float, _service_option(min=0.01, help="MiB of one request.")], 16.0),
-    "connections": (Annotated[int, _service_option(min=1, help="Open at once.")], 512),
-    "connections_per_address": (
-        Annotated[
-            int,
-            _service_option(
-                min=0, help="Of them, from one address; 0, as behind a proxy: no limit. On loopback, none."
-            ),
-        ],
-        64,
-    ),
-    "grace": (
-        Annotated[float, _service_option(min=0, help="Seconds that running requests get after SIGTERM.")],
-        20.0,
-    ),
-    "log_form": (
-        Annotated[
-            str,
-            typer.Option("--log", metavar="json|text", help="Form of the log. Default: text on a terminal, else JSON."),
-        ],
-        "auto",
-    ),
-}
-"""What every verb that serves asks for: by name the option and its default."""
+    Args:
+        host: The address to listen on.
+        port: 0 takes any that is free.
+        tokens: The folder of tokens: who may do what.
+        open_to_all: Let everybody in: serve on other addresses than loopback without tokens.
+        allow_host: A name under which the service is called (repeatable).
+        allow_origin: A web origin whose pages may ask (CORS; repeatable).
+        rate: Requests a second for each caller; 0: no limit.
+        burst: Requests that a caller may send at once.
+        timeout: Seconds a request may take.
+        max_body: MiB of one request.
+        connections: Open at once.
+        connections_per_address: Of them, from one address; 0, as behind a proxy: no limit. On loopback, none.
+        grace: Seconds that running requests get after SIGTERM.
+        log_form: Form of the log. Default: text on a terminal, else JSON.
+    """
+    settings = dict(locals())
+    settings["hosts"], settings["origins"] = (tuple(settings.pop(f"allow_{name}") or ()) for name in ("host", "origin"))
+    settings["body"] = int(settings.pop("max_body") * 2**20)
+    return settings

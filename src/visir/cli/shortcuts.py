@@ -6,31 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from visir.cli import output
-from visir.cli.options import (
-    DeviceOption,
-    DryRunOption,
-    ExamplesOption,
-    ImagesOption,
-    JobsOption,
-    ListOption,
-    ModelOption,
-    NewFolder,
-    OptionalModelOption,
-    RecipeArgument,
-    ReplaceOption,
-    ResumeOption,
-    SetOption,
-    ShortcutsSpec,
-    SplitOption,
-    command_line,
-    out_option,
-    single_or_all,
-)
-from visir.cli.train import BatchOption, DataOption, EpochsOption, SplitByOption, print_recipes
-from visir.cli.verbs import Call, calls, examples, group, option, reports
+from visir.cli.options import argument, command_line, option
+from visir.cli.train import print_recipes
+from visir.cli.verbs import Call, calls, examples, group, reports
 from visir.display import counted
 
 if TYPE_CHECKING:
@@ -42,25 +21,25 @@ if TYPE_CHECKING:
 
 
 def preview_command(
-    collection: Annotated[
-        str,
-        typer.Argument(
-            metavar="COLLECTION",
-            help="A file or folder in any known format, FORMAT:PATH, or scenes:2000.",
-            show_default=False,
-        ),
-    ],
-    shortcuts: ShortcutsSpec = "unique",
-    split: SplitOption = None,
-    images: ImagesOption = None,
-    count: ExamplesOption = 12,
-    size: Annotated[int, typer.Option(min=32, help="The model's input, in pixels.")] = 224,
-    out: Annotated[Path, out_option("a sheet, named .html or .png")] = Path("shortcuts.html"),
-    replace: ReplaceOption = False,
+    collection: str,
+    shortcuts: str = "unique",
+    split: str | None = None,
+    images: list[str] | None = None,
+    count: int = 12,
+    size: Annotated[int, option(min=32)] = 224,
+    out: Path = Path("shortcuts.html"),
+    replace: bool = False,
 ) -> None:
     """Write a sheet of pictures and captions with their shortcuts, as a model sees them at evaluation.
 
     Nothing else is written: shortcuts are put on when a model looks at a picture or a caption, not into the collection.
+
+    Args:
+        collection: A file or folder in any known format, FORMAT:PATH, or scenes:2000.
+        shortcuts: Synthetic shortcuts on pictures and captions: unique, or bits:3 for 2^3 numbers; behind it ?on=images
+            (or captions), ?per=caption, ?digits=sklearn, ?placement=packed, ?seed=1, several joined by &.
+        size: The model's input, in pixels.
+        out: Where to write: a sheet, named .html or .png.
     """
     from visir.collections import open_collection
     from visir.reports.page import check_page
@@ -79,23 +58,23 @@ def preview_command(
 
 
 def audit_command(
-    recipe: Annotated[
-        str, typer.Argument(help="A recipe: a TOML file, or the name of one that comes with visir.", show_default=False)
-    ],
-    changes: SetOption = None,
-    bits: Annotated[
-        list[int] | None, typer.Option("--bits", help="Bits of shortcut to train with (repeatable); 0 is one of them.")
-    ] = None,
-    seeds: Annotated[
-        list[int] | None, typer.Option("--seed", min=0, help="Another seed draws anew. Repeatable. Default: 0.")
-    ] = None,
-    jobs: JobsOption = None,
-    out: Annotated[Path | None, out_option("a folder for everything. Default: runs/audit-NAME")] = None,
+    recipe: Annotated[str, argument("RECIPE")],
+    changes: list[str] | None = None,
+    bits: list[int] | None = None,
+    seeds: Annotated[list[int] | None, option("--seed", min=0)] = None,
+    jobs: int | None = None,
+    out: Path | None = None,
 ) -> None:
     """Train a recipe with more and more bits of shortcut and say how much retrieval it loses per bit.
 
     Killed, the same command goes on. A pretrained model is audited by fine-tuning it: a recipe with tower =
     "pretrained", or --set image.encoder=MODEL --set text.encoder=MODEL over one that has it.
+
+    Args:
+        recipe: A recipe: a TOML file, or the name of one that comes with visir.
+        bits: Bits of shortcut to train with (repeatable); 0 is one of them.
+        seeds: Another seed draws anew. Repeatable. Default: 0.
+        out: Where to write: a folder for everything. Default: runs/audit-NAME.
     """
     from visir.errors import require
     from visir.reports.shortcut_audit import audit_report
@@ -124,30 +103,19 @@ app = group(
 # `visir sparsify`: a head that says dense vectors in weighted words, trained over stored vectors.
 
 
-@examples(
-    "visir sparsify --data captions.csv --model openai/clip-vit-base-patch32",
+@calls(
+    "visir.sparse.run:sparsify",
+    recipe=option(default=None),
+    set=option(to="changes"),
+    leave="out rate resume report",
 )
+@examples("visir sparsify --data captions.csv --model openai/clip-vit-base-patch32")
 def sparsify(
-    recipe: RecipeArgument = None,
-    data: DataOption = None,
-    images: ImagesOption = None,
-    model: OptionalModelOption = None,
-    variant: Annotated[
-        str | None, typer.Option(help="Expansion of captions: none, free, caption, caption+word.")
-    ] = None,
-    eta: Annotated[
-        float | None, typer.Option(help="η, the weight of sparsity: 1e-5 (many terms) to 1e-2 (few).")
-    ] = None,
-    epochs: EpochsOption = None,
-    batch: BatchOption = None,
-    split_by: SplitByOption = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Another seed draws anew.")] = None,
-    device: DeviceOption = None,
-    changes: SetOption = None,
-    out: Annotated[Path | None, out_option("the folder of the model. Default: runs/NAME-seedSEED")] = None,
-    resume: ResumeOption = False,
-    dry_run: DryRunOption = False,
-    show: ListOption = False,
+    call: Call,
+    out: Path | None = None,
+    resume: bool = False,
+    dry_run: bool = False,
+    show: bool = False,
 ) -> None:
     """Train a head that says vectors in weighted words.
 
@@ -155,7 +123,14 @@ def sparsify(
 
     The folder that comes out is a model: give it to `visir search`, `visir index`, `visir evaluate`,
     `visir explain-vector` or `visir.load`. FOLDER?expansion=none uses it without expansion of captions.
+
+    Args:
+        variant: Expansion of captions: none, free, caption, caption+word.
+        eta: η, the weight of sparsity: 1e-5 (many terms) to 1e-2 (few).
+        out: Where to write: the folder of the model. Default: runs/NAME-seedSEED.
     """
+    options = dict(call.given)
+    recipe, data, changes = (options.pop(name) for name in ("recipe", "data", "set"))
     if show:
         print_recipes("sparsify", recipe)
         return
@@ -165,17 +140,6 @@ def sparsify(
     from visir.sparse.run import SPARSE
     from visir.training.checkpoint import default_folder
 
-    options = {
-        "model": model,
-        "variant": variant,
-        "eta": eta,
-        "images": single_or_all(images),
-        "split_by": split_by,
-        "epochs": epochs,
-        "batch": batch,
-        "seed": seed,
-        "device": device,
-    }
     resolved, collection = SPARSE.resolve(recipe or "sparse", data, options, more=changes)
     folder = out or default_folder(resolved)
     if dry_run:
@@ -262,18 +226,14 @@ def read_queries(path: Path) -> dict[str, str]:
 # `visir merge`: adapters become part of the weights of their base.
 
 
-@examples(
-    "visir merge runs/mine --out runs/mine-merged",
-)
-def merge(
-    model: Annotated[
-        Path, typer.Argument(metavar="MODEL", help="A folder of visir train with adapters.", show_default=False)
-    ],
-    out: NewFolder,
-) -> None:
+@examples("visir merge runs/mine --out runs/mine-merged")
+def merge(model: Annotated[Path, argument("MODEL")], out: Path) -> None:
     """Write a model of its own: the adapters of MODEL, added to the weights of their base.
 
     It gives the same vectors, and needs neither the base nor peft. MODEL stays as it is.
+
+    Args:
+        model: A folder of visir train with adapters.
     """
     from visir.encoders.models.adapter_files import merge_checkpoint
 
@@ -289,9 +249,7 @@ def merge(
     "visir.evaluation.truncation_cost:truncation",
     source=option(to="collection"),
     measures=option(to="measure"),
-    evaluate=option(
-        "Count tokens and words; encode and search nothing.", "--count-only", to="count_only", default=False
-    ),
+    evaluate=option(to="count_only", default=False),
     also="batch_size",
 )
 @examples(
@@ -304,6 +262,9 @@ def truncation(call: Call) -> None:
 
     Say how many captions are longer than the model reads, what share of their words is lost, and how often cut and
     whole captions find their image, with intervals, and by length.
+
+    Args:
+        count_only: Count tokens and words; encode and search nothing.
     """
     from visir.reports.by_label import truncation_tables
 
@@ -340,26 +301,17 @@ _BAR = 28
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
-@examples(
-    "visir explain-vector photo.jpg 'a dog on a beach' --model runs/sparse",
-)
+@examples("visir explain-vector photo.jpg 'a dog on a beach' --model runs/sparse")
 def explain_vector(
-    inputs: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[IMAGE|TEXT]…", help="Picture files, texts, or ids of the collection.", show_default=False
-        ),
-    ] = None,
-    model: ModelOption = "",
-    data: Annotated[
-        str | None, typer.Option("--data", metavar="COLLECTION", help="A collection: where ids are looked up.")
-    ] = None,
-    split: SplitOption = None,
-    images: ImagesOption = None,
-    count: ExamplesOption = 10,
-    terms: Annotated[int, typer.Option("--terms", min=1, help="How many words of each vector.")] = 20,
-    out: Annotated[Path | None, out_option("a sheet with the pictures, page.html")] = None,
-    device: DeviceOption = None,
+    inputs: Annotated[list[str] | None, argument("[IMAGE|TEXT]…")] = None,
+    model: str = "",
+    data: str | None = None,
+    split: str | None = None,
+    images: list[str] | None = None,
+    count: int = 10,
+    terms: Annotated[int, option(min=1)] = 20,
+    out: Path | None = None,
+    device: str | None = None,
 ) -> None:
     """Print the words that a sparse vector stands for.
 
@@ -367,6 +319,12 @@ def explain_vector(
     words.
 
     A dot marks words that a text has itself. With --data and no inputs, ten of its images with their captions.
+
+    Args:
+        inputs: Picture files, texts, or ids of the collection.
+        data: A collection: where ids are looked up.
+        terms: How many words of each vector.
+        out: Where to write: a sheet with the pictures, page.html.
     """
     from visir.errors import ConfigurationError, raise_faults, require
     from visir.reports.page import check_page

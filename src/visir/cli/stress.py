@@ -9,22 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from visir.cli import output
-from visir.cli.options import (
-    DeviceOption,
-    DtypeOption,
-    ImagesOption,
-    ListOption,
-    ModelsOption,
-    ReplaceOption,
-    SeedOption,
-    SeverityOption,
-    SplitOption,
-    command_line,
-    out_option,
-    pictures_option,
-    single_or_all,
-)
-from visir.cli.verbs import Call, argument, calls, examples, option, reports
+from visir.cli.options import argument, command_line, option, single_or_all
+from visir.cli.verbs import Call, calls, examples, reports
 
 if TYPE_CHECKING:
     from visir.evaluation.stress.stress import Stress
@@ -39,34 +25,17 @@ if TYPE_CHECKING:
     "visir perturb scenes:100 nearby_char --out perturbed",
 )
 def perturb(
-    collection: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="COLLECTION",
-            help="A file or folder in any known format, FORMAT:PATH, or scenes:2000.",
-            show_default=False,
-        ),
-    ] = None,
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="NAME…",
-            help="What to do: nearby_char, nearby_char:azerty, char_swap+synonym_noun (one after the other), 'all'.",
-            show_default=False,
-        ),
-    ] = None,
-    out: Annotated[Path | None, out_option("a folder, with one collection in it for each NAME")] = None,
-    severity: SeverityOption = 1,
-    seed: SeedOption = 0,
-    profile: Annotated[
-        Literal["sound", "paper"],
-        typer.Option(help="Rules: sound, or paper, which does what the brittleness paper's released code did."),
-    ] = "sound",
-    split: SplitOption = None,
-    images: ImagesOption = None,
-    pictures: Annotated[Literal["link", "copy", "none"], pictures_option()] = "link",
-    replace: ReplaceOption = False,
-    list_: ListOption = False,
+    collection: str | None = None,
+    names: Annotated[list[str] | None, argument("NAME…")] = None,
+    out: Path | None = None,
+    severity: int = 1,
+    seed: int = 0,
+    profile: Literal["sound", "paper"] = "sound",
+    split: str | None = None,
+    images: list[str] | None = None,
+    pictures: Literal["link", "copy", "none"] = "link",
+    replace: bool = False,
+    list_: Annotated[bool, option("--list")] = False,
 ) -> None:
     """Write a copy of a collection with changed captions.
 
@@ -75,6 +44,13 @@ def perturb(
 
     Ids, links, splits and judgements stay. A caption that cannot be perturbed is kept as it is and counted; which ones
     changed, and how they read before, is in caption_facts.parquet. `visir perturb --list` says what there is.
+
+    Args:
+        collection: A file or folder in any known format, FORMAT:PATH, or scenes:2000.
+        names: What to do: nearby_char, nearby_char:azerty, char_swap+synonym_noun (one after the other), 'all'.
+        out: Where to write: a folder, with one collection in it for each NAME.
+        profile: Rules: sound, or paper, which does what the brittleness paper's released code did.
+        list_: List what comes with visir, and stop.
     """
     from visir.collections import open_collection, portable
     from visir.errors import ConfigurationError
@@ -138,30 +114,26 @@ def _list() -> None:
 
 @calls(
     "visir.evaluation.granularity:granularity",
-    source=argument("COLLECTION", "A file or folder in any known format, FORMAT:PATH.", to="collection"),
-    against=option("Other captions of the same images; differences are COLLECTION minus these.", metavar="OTHER"),
-    profiles=option(
-        "Rules: paper (nearest to Table 1), strict (what the names say), per-noun; both: the first two.",
-        to="profile",
-        kind=str,
-        default="both",
-    ),
+    source=argument("COLLECTION", to="collection"),
+    against=option(metavar="OTHER"),
+    profiles=option(to="profile", kind=str, default="both"),
 )
 @examples(
     "visir granularity captions.csv",
     "visir granularity long.csv --against short.csv --out report",
 )
 @reports
-def granularity(
-    call: Call,
-    out: Annotated[Path | None, out_option("a folder for JSON, CSV, the values of every caption, and a page")] = None,
-    replace: ReplaceOption = False,
-) -> None:
+def granularity(call: Call, out: Path | None = None, replace: bool = False) -> None:
     """Say how detailed captions are.
 
     Say how detailed captions are: adjectives, determiners, depth of concepts, words and more, with intervals.
 
     With --against, also which differences from other captions of the same images are more than chance.
+
+    Args:
+        collection: A file or folder in any known format, FORMAT:PATH.
+        profile: Rules: paper (nearest to Table 1), strict (what the names say), per-noun; both: the first two.
+        out: Where to write: a folder for JSON, CSV, the values of every caption, and a page.
     """
     from visir.collections import open_collection
     from visir.errors import ConfigurationError, VisirError, nearest
@@ -191,13 +163,9 @@ FAILED = 1
 
 @calls(
     "visir.evaluation.stress.stress:stress",
-    perturbations=option(
-        "Of captions, by commas: nearby_char,synonym_noun; or none. Default: those that damage captions.", kind=str
-    ),
-    corruptions=option("Of pictures, by commas: gaussian_blur,jpeg; or all. Default: none.", "--corruptions", kind=str),
-    picture_severity=option("How badly pictures are spoilt, 1 to 5.", min=1, max=5),
-    profile="Rules: sound, or paper, which does what the brittleness paper's released code did.",
-    estimator="A model that estimates the gains of dcg_cm: what wrong answers are worth.",
+    perturbations=option(kind=str),
+    corruptions=option("--corruptions", kind=str),
+    picture_severity=option(min=1, max=5),
     leave="source model images ties relevance test name device dtype",
     also="batch_size",
 )
@@ -207,47 +175,18 @@ FAILED = 1
 )
 @reports
 def stress(
-    collections: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="COLLECTION...",
-            help="A file or folder in any known format, FORMAT:PATH, or scenes:2000; several for tables side by side.",
-            show_default=False,
-        ),
-    ],
+    collections: Annotated[list[str], argument("COLLECTION...")],
     call: Call,
-    model: ModelsOption = None,
-    runs: Annotated[
-        Path | None,
-        typer.Option(
-            help="Instead of a model: a folder of runs, none.trec and one for each perturbation (visir perturb)."
-        ),
-    ] = None,
-    command: Annotated[
-        str | None,
-        typer.Option(help="Instead of a model: a command that searches: 'mysearch {queries} {run}'. Needs --out."),
-    ] = None,
-    images: ImagesOption = None,
-    by: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="LABEL",
-            help="A label of the queries: what each perturbation costs for each of its values, such as language. "
-            "Repeatable.",
-            show_default=False,
-        ),
-    ] = None,
-    fail_under: Annotated[
-        float | None,
-        typer.Option(
-            metavar="PERCENT",
-            help="Exit with status 1 when less than this percentage of rsum is left after any perturbation.",
-        ),
-    ] = None,
-    device: DeviceOption = None,
-    dtype: DtypeOption = "float32",
-    out: Annotated[Path | None, out_option("a folder for the page, stress.json, stress.csv, per-query values")] = None,
-    replace: ReplaceOption = False,
+    model: list[str] | None = None,
+    runs: Path | None = None,
+    command: str | None = None,
+    images: list[str] | None = None,
+    by: list[str] | None = None,
+    fail_under: Annotated[float | None, option(metavar="PERCENT")] = None,
+    device: str | None = None,
+    dtype: str = "float32",
+    out: Path | None = None,
+    replace: bool = False,
 ) -> None:
     """Break queries on purpose, and measure what is lost.
 
@@ -258,6 +197,17 @@ def stress(
 
     --fail-under 90 looks at rsum (R@1 + R@5 + R@10 of the perturbed task, all queries): status 1 when after any
     one perturbation less than 90 % of the unperturbed rsum is left.
+
+    Args:
+        collections: A file or folder in any known format, FORMAT:PATH, or scenes:2000; several for tables side by side.
+        perturbations: Of captions, by commas: nearby_char,synonym_noun; or none. Default: those that damage captions.
+        corruptions: Of pictures, by commas: gaussian_blur,jpeg; or all. Default: none.
+        model: A model: a hub name, a checkpoint folder, st:…, openclip:…, pixels (visir models). Repeatable.
+        runs: Instead of a model: a folder of runs, none.trec and one for each perturbation (visir perturb).
+        command: Instead of a model: a command that searches: 'mysearch {queries} {run}'. Needs --out.
+        by: A label of the queries: what each perturbation costs for each of its values, such as language. Repeatable.
+        fail_under: Exit with status 1 when less than this percentage of rsum is left after any perturbation.
+        out: Where to write: a folder for the page, stress.json, stress.csv, per-query values.
     """
     from visir.errors import ConfigurationError, raise_faults
 
@@ -279,9 +229,8 @@ def stress(
 
     from visir.collections import open_collection
     from visir.encoders import load
+    from visir.evaluation.stress.answers import CommandSystem, RunFolder
     from visir.evaluation.stress.stress import with_correction
-    from visir.evaluation.systems.encoder import CommandSystem
-    from visir.evaluation.systems.runs import RunFolder
 
     given = call.given
     named = {

@@ -11,21 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from visir.cli import output
-from visir.cli.options import (
-    DeviceOption,
-    DryRunOption,
-    ImagesOption,
-    ListOption,
-    OptionalModelOption,
-    RecipeArgument,
-    ResumeOption,
-    SetOption,
-    complete_model,
-    of,
-    out_option,
-    single_or_all,
-)
-from visir.cli.verbs import examples, heading
+from visir.cli.options import argument, complete_model, of, option
+from visir.cli.verbs import Call, calls, examples, heading
 from visir.display import counted
 from visir.terminal import safe
 
@@ -36,22 +23,7 @@ if TYPE_CHECKING:
     from visir.training.trained import Epoch
 
 
-# What the verbs that run recipes have in common: options, and the list of recipes.
-
-DataOption = Annotated[
-    str | None,
-    typer.Option(
-        "--data", metavar="COLLECTION", help="A collection: pictures and captions to learn from, in any known format."
-    ),
-]
-EpochsOption = Annotated[int | None, typer.Option(min=1, help="How often every caption, or every product, is seen.")]
-BatchOption = Annotated[int | None, typer.Option(min=2, help="How many pairs a step compares with one another.")]
-SplitByOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="RULE", help="How pictures are divided: “random(train=0.9, val=0.1, seed=0)”. Default: their splits."
-    ),
-]
+# The list of recipes, of every verb that runs some.
 
 
 def print_recipes(verb: str, within: str | None = None) -> None:
@@ -78,30 +50,23 @@ def print_recipes(verb: str, within: str | None = None) -> None:
 _PAGE = "training.html"
 
 
+@calls(
+    "visir.training.run:train",
+    recipe=option(default=None),
+    set=option(to="changes"),
+    leave="out rate resume report",
+)
 @examples(
     "visir train --list",
     "visir train clip-finetune --data captions.csv --model openai/clip-vit-base-patch32 --out runs/mine",
 )
 def train(
-    recipe: RecipeArgument = None,
-    data: DataOption = None,
-    images: ImagesOption = None,
-    model: OptionalModelOption = None,
-    image_model: Annotated[str | None, typer.Option(help="A model for images alone.")] = None,
-    text_model: Annotated[str | None, typer.Option(help="A model for texts alone.")] = None,
-    epochs: EpochsOption = None,
-    batch: BatchOption = None,
-    split_by: SplitByOption = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Another seed draws anew.")] = None,
-    device: DeviceOption = None,
-    changes: SetOption = None,
-    out: Annotated[Path | None, out_option("the folder of the model. Default: runs/NAME-seedSEED")] = None,
-    resume: ResumeOption = False,
-    dry_run: DryRunOption = False,
-    tensorboard: Annotated[
-        bool, typer.Option("--tensorboard", help="Also write event files into the folder's tensorboard/.")
-    ] = False,
-    show: ListOption = False,
+    call: Call,
+    out: Path | None = None,
+    resume: bool = False,
+    dry_run: bool = False,
+    tensorboard: bool = False,
+    show: bool = False,
 ) -> None:
     """Train or fine-tune a model by a recipe.
 
@@ -113,7 +78,15 @@ def train(
     Data without splits is divided: 9 of 10 pictures are trained on, 1 of 10 says how well it goes.
 
     Several processes: `torchrun --nproc-per-node 2 -m visir train RECIPE`, each with its share of every batch.
+
+    Args:
+        image_model: A model for images alone.
+        text_model: A model for texts alone.
+        out: Where to write: the folder of the model. Default: runs/NAME-seedSEED.
+        tensorboard: Also write event files into the folder's tensorboard/.
     """
+    options = dict(call.given)
+    recipe, data, changes = (options.pop(name) for name in ("recipe", "data", "set"))
     if show:
         print_recipes("train", recipe)
         return
@@ -124,17 +97,6 @@ def train(
         raise ConfigurationError("which recipe?", hint="name one of `visir train --list`, or a TOML file of your own")
     find_recipe(recipe)
     require("torch", "safetensors", extra="torch", purpose="training")
-    options = {
-        "model": model,
-        "image_model": image_model,
-        "text_model": text_model,
-        "images": single_or_all(images),
-        "split_by": split_by,
-        "epochs": epochs,
-        "batch": batch,
-        "seed": seed,
-        "device": device,
-    }
     if dry_run:
         from visir.training.planning import plan
 
@@ -320,30 +282,9 @@ def _time(seconds: float) -> str:
     "visir models google/siglip2-base-patch16-224",
 )
 def models(
-    words: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[WORDS]",
-            help="A model's name or folder: everything about it. Other words (siglip, german): models that have them.",
-            autocompletion=complete_model,
-            show_default=False,
-        ),
-    ] = None,
-    takes: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Models that encode this: image, text, or text+image (both as one item). Repeatable.",
-            autocompletion=of("image", "text", "text+image"),
-        ),
-    ] = None,
-    form: Annotated[
-        str,
-        typer.Option(
-            help="Models with such vectors: dense, sparse or multi-vector.",
-            show_default=False,
-            autocompletion=of("dense", "sparse", "multi-vector"),
-        ),
-    ] = "",
+    words: Annotated[list[str] | None, argument("[WORDS]", autocompletion=complete_model)] = None,
+    takes: Annotated[list[str] | None, option(autocompletion=of("image", "text", "text+image"))] = None,
+    form: Annotated[str, option(autocompletion=of("dense", "sparse", "multi-vector"))] = "",
 ) -> None:
     """List models by name: what they take, size, licence.
 
@@ -351,6 +292,11 @@ def models(
     whether they are on this machine.
 
     Any other model of a family loads too. Nothing is downloaded, and no weights are read.
+
+    Args:
+        words: A model's name or folder: everything about it. Other words (siglip, german): models that have them.
+        takes: Models that encode this: image, text, or text+image (both as one item). Repeatable.
+        form: Models with such vectors: dense, sparse or multi-vector.
     """
     from visir.encoders.families import OF_FAMILIES
     from visir.encoders.families import models as listed

@@ -1,4 +1,10 @@
-"""How a function becomes a verb: its options, `--json` and `--quiet`, examples in the help, groups of verbs."""
+"""A verb from a function, whose signature and docstring say everything; groups of verbs, and how their help looks.
+
+A parameter is an option, or an argument where `argument` says so. Its type and its default stand in the signature; how
+it is typed, where the name does not tell, in its annotation or in the shared table (`visir.cli.options.OPTIONS`); what
+it means in `Args:` of the docstring, or in that table. With `calls` a verb has the parameters of the function that it
+calls too, whose file is read and not imported, so that `--help` stays instant.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +13,304 @@ import functools
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
+from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from visir.cli.options import FRONT, SHARED, single_or_all
+from visir.cli.options import OPTIONS, OUTPUT, VerbOption, argument, front, single_or_all
 from visir.terminal import safe, trusted
 
 if TYPE_CHECKING:
     from rich.text import Text
+
+F = TypeVar("F", bound=Callable[..., Any])
+_ROOT = Path(__file__).parents[1]
+_QUOTED = re.compile(r'"([\w@:./+-]+)"')
+"""A name that is typed as it is: without its quotes, unless another of them has a space."""
+_ONLY = inspect.Parameter.KEYWORD_ONLY
+_PRINTED = {"latex": (Path | None, None), "as_json": (bool, False), "quiet": (bool, False)}
+"""What every verb has, and `--latex` if it reports: types and defaults."""
+
+
+def examples(*lines: str) -> Callable[[F], F]:
+    """Give a verb examples, which its help shows and a test reads with the verb's own parser."""
+
+    def given(function: F) -> F:
+        function.examples = lines  # type: ignore[attr-defined]
+        return function
+
+    return given
+
+
+def worded(texts: Mapping[str, str]) -> Callable[[F], F]:
+    """Give a verb what parameters mean from a table that others read too; its own `Args:` go before."""
+
+    def given(function: F) -> F:
+        function.texts = texts  # type: ignore[attr-defined]
+        return function
+
+    return given
+
+
+def streams(function: F) -> F:
+    """Mark a verb that prints while it runs, or runs other verbs: it has no `--json` and no `--quiet`."""
+    function.streams = True  # type: ignore[attr-defined]
+    return function
+
+
+def reports(function: F) -> F:
+    """Mark a verb whose tables a paper may want: it has `--latex`."""
+    function.reports = True  # type: ignore[attr-defined]
+    return function
+
+
+def verb(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function as Typer takes it, with `--json`, `--quiet` and maybe `--latex`."""
+    if getattr(function, "is_verb", False):
+        return function
+    parameters = _parameters(function)
+    is_quiet = getattr(function, "streams", False)
+    added = [] if is_quiet else [name for name in _PRINTED if name != "latex" or getattr(function, "reports", False)]
+
+    @functools.wraps(function)
+    def run(**options: Any) -> Any:
+        from visir.cli.output import printing
+
+        if is_quiet:
+            return function(**options)
+        printed = {name: options.pop(name) for name in added}
+        with printing(**printed, replace=options.get("replace", False)):
+            return function(**options)
+
+    parameters += [_shown(name, *_PRINTED[name]) for name in added]
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {item.name: item.annotation for item in parameters}
+    run.__doc__ = help_text(function.__doc__ or "", getattr(function, "examples", ()))
+    run.is_verb = True  # type: ignore[attr-defined]
+    return run
+
+
+def help_text(doc: str, lines: Sequence[str]) -> str:
+    """A docstring as the help of a verb: the first paragraph, the examples, the rest; each paragraph is one line."""
+    about = inspect.cleandoc(doc).partition("\n\nArgs:\n")[0]
+    paragraphs = [" ".join(item.split()) for item in about.split("\n\n")]
+    shown = ["\n".join(f"$ {item}" for item in lines)] if lines else []
+    return "\n\n".join([paragraphs[0], *shown, *paragraphs[1:]])
+
+
+def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    """The parameters of a function as Typer takes them."""
+    texts = {**getattr(function, "texts", {}), **_texts(inspect.getdoc(function) or "", whole=True)}
+    own = inspect.signature(function, eval_str=True).parameters
+    if not function.__module__.startswith("visir."):  # a verb of another package says everything in Typer's way
+        return [item.replace(kind=_ONLY) for item in own.values()]
+    return [_shown(name, item.annotation, item.default, texts.get(name, "")) for name, item in own.items()]
+
+
+def _shown(name: str, annotation: Any, default: Any, about: str = "") -> inspect.Parameter:
+    """A parameter with what its annotation or the shared table says; an annotation for Typer stays as it is."""
+    kind, *more = get_args(annotation) if get_origin(annotation) is Annotated else (annotation,)
+    how = next((item for item in more if isinstance(item, VerbOption)), None)
+    if how is not None:
+        annotation = how.annotation(name, kind, about, default)
+    elif not more and getattr(kind, "__name__", "") != "Context":
+        annotation = _by_name(name, kind, about, default is False)
+    return inspect.Parameter(name, _ONLY, default=default, annotation=annotation)
+
+
+@cache
+def _by_name(name: str, kind: Any, about: str, is_off: bool) -> Any:
+    """What Typer wants to know of a parameter that its name tells; most verbs have some of the same."""
+    return OPTIONS.get(name, VerbOption()).annotation(name, kind, about, False if is_off else None)
+
+
+# What a function says of its parameters, read from its file.
+
+
+@dataclass(frozen=True)
+class _Parameter:
+    """A parameter of the function, as its file has it."""
+
+    annotation: str
+    default: Any  # `...` where there is none
+    is_positional: bool
+    about: str
+
+
+@cache
+def parameters_of(target: str) -> dict[str, _Parameter]:
+    """The parameters of "visir.module:function", without an import."""
+    module, _, name = target.partition(":")
+    text = _ROOT.joinpath(*module.split(".")[1:]).with_suffix(".py").read_text(encoding="utf-8")
+    begin = text.index(f"\ndef {name}(") + 1
+    end = text.index('"""', text.index('"""', begin) + 3) + 3
+    made = ast.parse(text[begin:end]).body[0]
+    assert isinstance(made, ast.FunctionDef)
+    about = _texts(ast.get_docstring(made) or "")
+    plain, named = made.args.args, made.args.kwonlyargs
+    defaults = [None] * (len(plain) - len(made.args.defaults)) + [*made.args.defaults]
+    rows = [(item, value, True) for item, value in zip(plain, defaults, strict=True)]
+    rows += [(item, value, False) for item, value in zip(named, made.args.kw_defaults, strict=True)]
+    return {
+        item.arg: _Parameter(
+            ast.unparse(item.annotation) if item.annotation else "",
+            ... if value is None else _literal(value),
+            is_positional,
+            about.get(item.arg, ""),
+        )
+        for item, value, is_positional in rows
+    }
+
+
+def _literal(value: ast.expr) -> Any:
+    """A default; a name stands for itself, and the table of the verb says what it is."""
+    try:
+        return ast.literal_eval(value)
+    except ValueError:
+        return ast.unparse(value)
+
+
+def _texts(doc: str, whole: bool = False) -> dict[str, str]:
+    """What `Args:` says of each argument: its first sentence, names without quotes; or the whole, as a verb says it."""
+    texts: dict[str, str] = {}
+    name = ""
+    for line in doc.partition("\nArgs:\n")[2].split("\n"):
+        if line and not line.startswith("    "):
+            break  # the next section
+        if line[4:5].strip():
+            name, _, text = line[4:].partition(": ")
+            texts[name] = text
+        elif line:
+            texts[name] += f" {line.strip()}"
+    return texts if whole else {name: _first(text) for name, text in texts.items()}
+
+
+def _first(text: str) -> str:
+    """The first sentence, and behind it what is the default."""
+    first, *more = re.split(r"(?<=\.) ", text.replace("`", ""), maxsplit=2)
+    first = " ".join([first, *(item for item in more[:1] if item.startswith("Default: "))])
+    return first if re.search(r'"\w+ \w+"', first) else _QUOTED.sub(r"\1", first)
+
+
+def _kind(annotation: str) -> Any:
+    """The type as a command line takes it: a switch, a number, several texts, or a text."""
+    words = set(re.findall(r"\w+", annotation))
+    if words & {"Sequence", "Iterable", "list", "tuple"}:
+        return list[str]
+    if words & {"Path", "PathLike"} and words <= {"Path", "PathLike", "str", "None"}:
+        return Path  # what takes other things too is named by a text: "generated:2000", "s3://bucket/shop.csv"
+    number: dict[str, Any] = {"bool": bool, "int": int, "float": float}
+    return next((kind for name, kind in number.items() if words <= {name, "None"} and name in words), str)
+
+
+# A verb that calls a function of visir.
+
+
+class Call:
+    """The function with what was given; it is imported when it is called."""
+
+    def __init__(self, target: str, given: dict[str, Any], unset: frozenset[str]) -> None:
+        self.target, self.given, self._unset = target, given, unset
+
+    def __call__(self, only: str | None = None, /, *before: Any, **other: Any) -> Any:
+        """Call it with what was given, or with `only` some of it; what is named here stands in its place.
+
+        `before` are arguments of a function that takes any number of them.
+        """
+        module, _, name = self.target.partition(":")
+        function = getattr(__import__(module, globals(), None, (name,), 0), name)
+        known = parameters_of(self.target)
+        values = {name: value for name, value in self.given.items() if only is None or name in only.split()} | other
+        values = {name: value for name, value in values.items() if value is not None or name not in self._unset}
+        first = [*before]
+        for item, about in known.items():
+            if not about.is_positional or item not in values:
+                break
+            first.append(values.pop(item))
+        return function(*first, **values)
+
+
+def calls(
+    target: str, *, leave: str = "", also: str = "", **differ: VerbOption
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a verb of what calls "module:function": where it says `call`, the function's own parameters stand.
+
+    `leave` are parameters that the command line has not, `also` shared options of what the function passes on,
+    and `differ` says where names or types differ. The verb's `Args:` say what differs in words.
+    """
+    known = {name: item for name, item in parameters_of(target).items() if name not in leave.split()}
+    assert differ.keys() <= known.keys(), f"{target} has no {', '.join(differ.keys() - known.keys())}"
+    python_names = {differ[name].name or name if name in differ else name: name for name in (*known, *also.split())}
+    unset = frozenset(also.split())
+    anything = {shown for shown, name in python_names.items() if name in known and known[name].annotation == "Any"}
+
+    def verb_of(function: Callable[..., None]) -> Callable[..., None]:
+        texts = _texts(inspect.getdoc(function) or "", whole=True)
+
+        def run(**options: Any) -> None:
+            given = {
+                name: single_or_all(value) if shown in anything and isinstance(value, list) else value
+                for shown, name in python_names.items()
+                for value in [options.pop(shown)]
+            }
+            function(call=Call(target, given, unset), **options)
+
+        made = [
+            _made(shown, known.get(name), differ.get(name), texts.get(shown, ""))
+            for shown, name in python_names.items()
+        ]
+        return _with_options(function, run, "call", made)
+
+    return verb_of
+
+
+def _made(name: str, item: _Parameter | None, how: VerbOption | None, about: str) -> inspect.Parameter:
+    """A parameter of the function as an option; `item` is None where it is a shared option of what it passes on."""
+    used = own = how or VerbOption()
+    if not (own.is_argument or own.names):
+        used = OPTIONS.get(name, VerbOption())
+        if own.kind or own.more:
+            used = replace(used, kind=own.kind or used.kind, more={**used.more, **own.more})
+    kind = used.kind or (_kind(item.annotation) if item is not None else str)
+    default: Any = own.default
+    if default is ...:
+        default = item.default if item is not None else False if kind is bool else None
+    default = str(default) if kind is str and isinstance(default, int) else default
+    words = about or own.about or used.about or (item.about if item is not None else "")
+    annotation = used.annotation(name, kind | None if default is None else kind, words, default)
+    default = inspect.Parameter.empty if default is ... else default
+    return inspect.Parameter(name, _ONLY, default=default, annotation=annotation)
+
+
+def _with_options(
+    function: Callable[..., None], run: Callable[..., None], place: str, made: Iterable[inspect.Parameter]
+) -> Callable[..., None]:
+    """`run` as the verb that `function` is, with the options that stand in the place of one of its parameters."""
+    own = inspect.signature(function, eval_str=True).parameters
+    rows = [row for name, item in own.items() for row in (made if name == place else [item])]
+    run.__signature__ = inspect.Signature([row.replace(kind=_ONLY) for row in rows])  # type: ignore[attr-defined]
+    run.__name__, run.__doc__, run.__module__ = function.__name__, function.__doc__, function.__module__
+    vars(run).update(vars(function))
+    return run
+
+
+def serves(**defaults: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a verb that serves: where it says `asked`, the options of every service stand, with these defaults."""
+    made = [item.replace(default=defaults.get(item.name, item.default)) for item in _parameters(front)]
+
+    def verb_of(function: Callable[..., None]) -> Callable[..., None]:
+        def run(**options: Any) -> None:
+            function(front=front(**{item.name: options.pop(item.name) for item in made}), **options)
+
+        return _with_options(function, run, "front", made)
+
+    return verb_of
 
 
 # A heading between lines of text.
@@ -37,11 +327,15 @@ GROUPS = {
     "find": "Find",
     "measure": "Measure",
     "train": "Train",
-    "analyse": "Analyse",
-    "applications": "Applications",
+    "analyse": "Research",
+    "shop": "Shops",
+    "applications": "More",
     "set-up": "Set up and look around",
 }
-"""The groups of `visir --help` in their order, with their headings."""
+"""The groups of verbs in their order, with their headings."""
+
+APART = {"papers": "visir-papers"}
+"""Verbs of distributions of their own → how pip calls them."""
 
 FIRST_PAGE = """visir {version}: image-text search and its measurement.
 
@@ -55,6 +349,16 @@ Which models there are:                        visir models
 What is installed, which models work here:     visir doctor
 All commands:                                  visir --help
 Help for one of them:                          visir evaluate --help
+The command for a purpose:                     visir help photos
+"""
+
+SHELVES = {
+    "research": (GROUPS["analyse"], "Vectors and indexes, classes, probes, captions, shortcuts, sparse heads."),
+    "shop": (GROUPS["shop"], "Catalogues, and logs of visits."),
+}
+"""Groups that `visir --help` lists as one line, `visir NAME` as a whole: their headings, and what they are for.
+
+`visir research classify` and `visir classify` are the same.
 """
 
 
@@ -62,25 +366,41 @@ class VerbGroup(TyperGroup):
     """Verbs in the order in which they were registered; an unknown one is answered with the nearest."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """The names: group by group, in the order of registration."""
+        """The names: group by group, in the order of registration; then groups that have a name."""
         headings = list(GROUPS.values())
-        known = dict.fromkeys(self.commands)
 
         def place(name: str) -> int:
-            heading = getattr(self.commands[name], "rich_help_panel", None)
+            heading = _heading(self.commands[name])
             return headings.index(heading) if heading in headings else len(headings)
 
-        return sorted(known, key=place)
+        return [*sorted(self.commands, key=place), *(SHELVES if ctx.parent is None else ())]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """A verb, or a group of those that stand here."""
+        verb_here = super().get_command(ctx, cmd_name)
+        if verb_here is not None or ctx.parent is not None or cmd_name not in SHELVES:
+            return verb_here
+        title, about = SHELVES[cmd_name]
+        held = {name: command for name, command in self.commands.items() if _heading(command) == title}
+        return VerbGroup(name=cmd_name, commands=held, help=about, no_args_is_help=True)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Print the help: commands under their headings."""
 
         listed: dict[str, list[tuple[str, str]]] = {}
+        shelves = {title: name for name, (title, _) in SHELVES.items()} if ctx.parent is None else {}
         for name in self.list_commands(ctx):
-            command: Any = self.get_command(ctx, name)
-            heading = getattr(command, "rich_help_panel", None) or "Commands"
-            listed.setdefault(heading, []).append((name, (command.help or "").partition("\n\n")[0]))
+            heading = _heading(self.get_command(ctx, name)) or "Commands"
+            if ctx.parent is None and (name in SHELVES or name == "help"):
+                continue  # a shelf stands where its verbs would; of help the last line tells
+            shown = shelves.get(heading, name)
+            under = GROUPS["applications"] if shown in shelves.values() else heading
+            line = (shown, (self.get_command(ctx, shown).help or "").partition("\n\n")[0])
+            if line not in listed.setdefault(under, []):
+                listed[under].append(line)
         print_help(self, ctx, listed)
+        if ctx.parent is None:
+            typer.echo("The command for a purpose: visir help WORD")
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """The verb that is named. A place in its stead is answered with what can be done with a place."""
@@ -90,6 +410,12 @@ class VerbGroup(TyperGroup):
 
         if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
             name, called = args[0], ctx.command_path.replace("python -m ", "")
+            if name in APART and ctx.parent is None:
+                raise ConfigurationError(
+                    f"visir {name} is a package of its own.",
+                    hint=f"pip install {APART[name]}",
+                    code="package-of-its-own",
+                )
             if Path(name).exists() or "/" in name:
                 raise ConfigurationError(f"{name!r} is a place, not a command.", hint=_for_place(name))
             close = get_close_matches(name, self.list_commands(ctx), n=1, cutoff=0.5)
@@ -97,6 +423,52 @@ class VerbGroup(TyperGroup):
             hint = f"did you mean: {meant}? All commands: {called} --help" if meant else f"{called} --help lists them"
             raise ConfigurationError(f"there is no command {called} {name}.", hint=hint)
         return super().resolve_command(ctx, args)
+
+
+def _heading(command: Any) -> str | None:
+    """The heading under which a verb stands."""
+    shown = getattr(command, "rich_help_panel", None)
+    return shown if isinstance(shown, str) else None
+
+
+def every_verb(command: Any, path: str = "visir") -> Iterator[tuple[str, Any]]:
+    """Every verb below a command, by the line that calls it."""
+    for name, below in getattr(command, "commands", {}).items():
+        yield f"{path} {name}", below
+        yield from every_verb(below, f"{path} {name}")
+
+
+@examples("visir help prices", "visir help --json nearest neighbours")
+def find_verbs(context: typer.Context, words: Annotated[list[str], argument("WORD…")]) -> None:
+    """Find the command for a purpose.
+
+    Lists the commands in whose name, help or options all these words stand; those that have them in their name first.
+
+    Args:
+        words: Any words: a purpose (photos), an option (rerank), a part of a name.
+    """
+    from visir.cli import output
+    from visir.errors import ConfigurationError
+
+    wanted = [word.lower() for word in words]
+    matching: list[tuple[int, str, str]] = []
+    for path, command in every_verb(context.find_root().command):
+        about, _, more = (command.help or "").partition("\n\n")
+        options = " ".join(f"{' '.join(item.opts)} {getattr(item, 'help', '') or ''}" for item in command.params)
+        texts = [text.lower() for text in (path, f"{path} {about}", f"{path} {about} {more} {options}")]
+        places = [place for place, text in enumerate(texts) if all(word in text for word in wanted)]
+        if places:
+            matching.append((places[0], path, about))
+    if not matching:
+        raise ConfigurationError(f"no command has {' and '.join(words)} in its help.", hint="visir --help lists them")
+    output.answer([{"command": path, "about": about} for _, path, about in sorted(matching, key=itemgetter(0))])
+    for _, path, about in sorted(matching, key=itemgetter(0))[:_MATCHING]:
+        output.line(f"{path}: {about}")
+    if len(matching) > _MATCHING:
+        output.note(f"… and {len(matching) - _MATCHING} more; another word finds fewer")
+
+
+_MATCHING = 12
 
 
 def _deeper(root: Any, name: str) -> str:
@@ -123,7 +495,7 @@ _LEFT = 28
 """Columns of the names; a longer name has a line of its own."""
 _WIDEST = 110
 """Longer lines are hard to read."""
-OPTIONS, OUTPUT = "Options", "Output"
+_OPTIONS = "Options"
 
 
 class VerbCommand(TyperCommand):
@@ -178,15 +550,15 @@ def _argument(parameter: Any) -> str:
 
 def _panels(parameters: Sequence[Any]) -> Iterator[tuple[str, list[Any]]]:
     """The headings with their options: arguments, what has no heading, headings as they come, what is printed."""
-    panels: dict[str, list[Any]] = {"Arguments": [], OPTIONS: []}
+    panels: dict[str, list[Any]] = {"Arguments": [], _OPTIONS: []}
     for item in parameters:
         if getattr(item, "hidden", False):
             continue
-        own = "Arguments" if item.param_type_name == "argument" else OPTIONS
+        own = "Arguments" if item.param_type_name == "argument" else _OPTIONS
         is_help = "--help" in item.opts or item.name in ("install_completion", "show_completion")
         panels.setdefault(OUTPUT if is_help else getattr(item, "rich_help_panel", None) or own, []).append(item)
     printed = panels.pop(OUTPUT, [])
-    heading = OUTPUT if any(panels.values()) else OPTIONS
+    heading = OUTPUT if any(panels.values()) else _OPTIONS
     yield from ((name, listed) for name, listed in [*panels.items(), (heading, printed)] if listed)
 
 
@@ -238,81 +610,6 @@ def _section(console: Any, heading: str, rows: Iterable[tuple[Text, Text]], widt
             console.print(Padding(start, 0))
 
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-JsonOption = Annotated[
-    bool, typer.Option("--json", help="Print the result as JSON, and nothing else.", rich_help_panel="Output")
-]
-QuietOption = Annotated[
-    bool, typer.Option("--quiet", "-q", help="No progress, and no notes beside the result.", rich_help_panel="Output")
-]
-LatexOption = Annotated[
-    Path | None,
-    typer.Option("--latex", metavar="FILE", help="Write the tables as LaTeX too: FILE.tex.", rich_help_panel="Output"),
-]
-_LATEX = inspect.Parameter("latex", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=LatexOption)
-_PRINTED = {
-    "as_json": inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=JsonOption),
-    "quiet": inspect.Parameter("quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=QuietOption),
-}
-
-
-def examples(*lines: str) -> Callable[[F], F]:
-    """Give a verb examples, which its help shows and a test reads with the verb's own parser."""
-
-    def given(function: F) -> F:
-        function.examples = lines  # type: ignore[attr-defined]
-        return function
-
-    return given
-
-
-def streams(function: F) -> F:
-    """Mark a verb that prints while it runs, or runs other verbs: it has no `--json` and no `--quiet`."""
-    function.streams = True  # type: ignore[attr-defined]
-    return function
-
-
-def reports(function: F) -> F:
-    """Mark a verb whose tables a paper may want: it has `--latex`."""
-    function.reports = True  # type: ignore[attr-defined]
-    return function
-
-
-def verb(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function with `--json`, `--quiet` and maybe `--latex`, and with a help that fits the terminal's width."""
-    if getattr(function, "is_verb", False):
-        return function
-    own = inspect.signature(function, eval_str=True).parameters
-
-    @functools.wraps(function)
-    def run(**options: Any) -> Any:
-        from visir.cli.output import printing
-
-        if getattr(function, "streams", False):
-            return function(**options)
-        latex = {"latex": options.pop("latex"), "replace": options.get("replace", False)} if "latex" in added else {}
-        with printing(options.pop("as_json"), options.pop("quiet"), **latex):
-            return function(**options)
-
-    added = {} if getattr(function, "streams", False) else {n: item for n, item in _PRINTED.items() if n not in own}
-    if getattr(function, "reports", False):
-        added = {"latex": _LATEX} | added
-    parameters = {name: item.replace(kind=inspect.Parameter.KEYWORD_ONLY) for name, item in own.items()} | added
-    run.__signature__ = inspect.Signature([*parameters.values()])  # type: ignore[attr-defined]
-    run.__annotations__ = {name: item.annotation for name, item in parameters.items()}
-    run.__doc__ = help_text(function.__doc__ or "", getattr(function, "examples", ()))
-    run.is_verb = True  # type: ignore[attr-defined]
-    return run
-
-
-def help_text(doc: str, lines: Sequence[str]) -> str:
-    """A docstring as the help of a verb: the first paragraph, the examples, the rest; each paragraph is one line."""
-    paragraphs = [" ".join(item.split()) for item in inspect.cleandoc(doc).split("\n\n")]
-    shown = ["\n".join(f"$ {item}" for item in lines)] if lines else []
-    return "\n\n".join([paragraphs[0], *shown, *paragraphs[1:]])
-
-
 def group(name: str, about: str, verbs: dict[str, Callable[..., Any]]) -> typer.Typer:
     """A group of verbs: `visir NAME VERB`."""
 
@@ -340,211 +637,3 @@ def prepare(target: typer.Typer) -> typer.Typer:
         if below.typer_instance is not None:
             prepare(below.typer_instance)
     return target
-
-
-# A verb from a function: options, types, defaults and texts come from its signature and its `Args:`. Its file is read,
-# not imported, so `--help` stays instant; it is imported when the verb runs.
-
-_ROOT = Path(__file__).parents[1]
-_ONLY = inspect.Parameter.KEYWORD_ONLY
-
-
-@dataclass(frozen=True)
-class VerbOption:
-    """Where the command line differs from the function; what is not said comes from the function."""
-
-    about: str = ""  # "" takes the text of SHARED, or else the first sentence of the docstring
-    names: tuple[str, ...] = ()  # "--template", "-t"
-    name: str = ""  # of the parameter, where the function has another
-    kind: Any = None  # the type
-    default: Any = ...
-    argument: bool = False
-    panel: str | None = None
-    more: dict[str, Any] | None = None  # further settings of Typer
-
-    def annotation(self, kind: Any) -> Any:
-        """The type with everything that Typer wants to know."""
-        make: Any = typer.Argument if self.argument else typer.Option
-        extra = {"rich_help_panel": self.panel} | (self.more or {})
-        return Annotated[kind, make(*self.names, help=self.about, **extra)]
-
-
-def option(about: str = "", *names: str, to: str = "", kind: Any = None, default: Any = ..., panel: str | None = None,
-           **more: Any) -> VerbOption:  # fmt: skip
-    """An option whose words, names or type differ from the function's."""
-    return VerbOption(about, names, to, kind, default, panel=panel, more=more)
-
-
-def argument(metavar: str, about: str, *, to: str = "", kind: Any = None, **more: Any) -> VerbOption:
-    """A parameter without a name."""
-    return VerbOption(about, name=to, kind=kind, argument=True, more={"metavar": metavar, "show_default": False} | more)
-
-
-@dataclass(frozen=True)
-class _Parameter:
-    """A parameter of the function, as its file has it."""
-
-    annotation: str
-    default: Any  # `...` where there is none
-    is_positional: bool
-    about: str
-
-
-@cache
-def parameters_of(target: str) -> dict[str, _Parameter]:
-    """The parameters of "visir.module:function", without an import."""
-    module, _, name = target.partition(":")
-    text = _ROOT.joinpath(*module.split(".")[1:]).with_suffix(".py").read_text(encoding="utf-8")
-    begin = text.index(f"\ndef {name}(") + 1
-    end = text.index('"""', text.index('"""', begin) + 3) + 3
-    made = ast.parse(text[begin:end]).body[0]
-    assert isinstance(made, ast.FunctionDef)
-    about = _texts(ast.get_docstring(made) or "")
-    plain, named = made.args.args, made.args.kwonlyargs
-    defaults = [None] * (len(plain) - len(made.args.defaults)) + [*made.args.defaults]
-    rows = [(item, value, True) for item, value in zip(plain, defaults, strict=True)]
-    rows += [(item, value, False) for item, value in zip(named, made.args.kw_defaults, strict=True)]
-    return {
-        item.arg: _Parameter(
-            ast.unparse(item.annotation) if item.annotation else "",
-            ... if value is None else _literal(value),
-            is_positional,
-            about.get(item.arg, ""),
-        )
-        for item, value, is_positional in rows
-    }
-
-
-def _literal(value: ast.expr) -> Any:
-    """A default; a name stands for itself, and the table of the verb says what it is."""
-    try:
-        return ast.literal_eval(value)
-    except ValueError:
-        return ast.unparse(value)
-
-
-def _texts(doc: str) -> dict[str, str]:
-    """What `Args:` says of each argument: its first sentence, as plain prose."""
-    part = re.search(r"\nArgs:\n(.*?)(?:\n\n\w+:|\Z)", doc, re.S)
-    entries = re.findall(r"^    (\w+): (.*?)(?=^    \*{0,2}\w+: |\Z)", part[1] + "\n" if part else "", re.S | re.M)
-    return {name: re.split(r"(?<=\.) ", " ".join(text.replace("`", "").split()))[0] for name, text in entries}
-
-
-def _kind(annotation: str) -> Any:
-    """The type as a command line takes it: a switch, a number, several texts, or a text."""
-    words = set(re.findall(r"\w+", annotation))
-    if words & {"Sequence", "Iterable", "list", "tuple"}:
-        return list[str]
-    if words & {"Path", "PathLike"} and words <= {"Path", "PathLike", "str", "None"}:
-        return Path  # what takes other things too is named by a text: "generated:2000", "s3://bucket/shop.csv"
-    number: dict[str, Any] = {"bool": bool, "int": int, "float": float}
-    return next((kind for name, kind in number.items() if words <= {name, "None"} and name in words), str)
-
-
-class Call:
-    """The function with what was given; it is imported when it is called."""
-
-    def __init__(self, target: str, given: dict[str, Any], unset: frozenset[str]) -> None:
-        self.target, self.given, self._unset = target, given, unset
-
-    def __call__(self, only: str | None = None, /, *before: Any, **other: Any) -> Any:
-        """Call it with what was given, or with `only` some of it; what is named here stands in its place.
-
-        `before` are arguments of a function that takes any number of them.
-        """
-        module, _, name = self.target.partition(":")
-        function = getattr(__import__(module, globals(), None, (name,), 0), name)
-        known = parameters_of(self.target)
-        values = {name: value for name, value in self.given.items() if only is None or name in only.split()} | other
-        values = {name: value for name, value in values.items() if value is not None or name not in self._unset}
-        first = [*before]
-        for item, about in known.items():
-            if not about.is_positional or item not in values:
-                break
-            first.append(values.pop(item))
-        return function(*first, **values)
-
-
-def calls(
-    target: str, *, leave: str = "", also: str = "", **differ: VerbOption | str
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Make a verb of what calls "module:function": where it says `call`, the function's own parameters stand.
-
-    `leave` are parameters that the command line has not, `also` shared options of what the function passes on,
-    and `differ` says where words, names or types differ: a text, or an `VerbOption`.
-    """
-    known = {name: item for name, item in parameters_of(target).items() if name not in leave.split()}
-    made: dict[str, inspect.Parameter] = {}
-    python_names: dict[str, str] = {}
-    for name in (*known, *also.split()):
-        how = differ.pop(name, VerbOption())
-        how = VerbOption(how) if isinstance(how, str) else how
-        shown, item = how.name or name, known.get(name)
-        default = how.default if how.default is not ... or item is None else item.default
-        python_names[shown] = name
-        if not (how.about or how.names or how.kind) and shown in SHARED:
-            annotation = SHARED[shown]
-            if item is None and how.default is ...:
-                default = False if annotation.__origin__ is bool else None
-        else:
-            assert item is not None
-            kind = how.kind or _kind(item.annotation)
-            default = str(default) if kind is str and isinstance(default, int) else default
-            how = how if how.about else VerbOption(item.about, how.names, panel=how.panel, argument=how.argument,
-                                               more=how.more)  # fmt: skip
-            annotation = how.annotation(kind | None if default is None else kind)
-        made[shown] = inspect.Parameter(
-            shown, _ONLY, default=inspect.Parameter.empty if default is ... else default, annotation=annotation
-        )
-    assert not differ, f"{target} has no {', '.join(differ)}"
-    unset = frozenset(also.split())
-    anything = {shown for shown, name in python_names.items() if name in known and known[name].annotation == "Any"}
-
-    def verb_of(function: Callable[..., None]) -> Callable[..., None]:
-        own = inspect.signature(function, eval_str=True).parameters
-
-        def run(**options: Any) -> None:
-            given = {
-                python_names[name]: single_or_all(value) if name in anything and isinstance(value, list) else value
-                for name, value in options.items()
-                if name in made
-            }
-            function(call=Call(target, given, unset), **{n: value for n, value in options.items() if n in own})
-
-        return _with_options(function, run, "call", made.values())
-
-    return verb_of
-
-
-def _with_options(
-    function: Callable[..., None], run: Callable[..., None], place: str, made: Iterable[inspect.Parameter]
-) -> Callable[..., None]:
-    """`run` as the verb that `function` is, with the options that stand in the place of one of its parameters."""
-    own = inspect.signature(function, eval_str=True).parameters
-    rows = [row for name, item in own.items() for row in (made if name == place else [item])]
-    run.__signature__ = inspect.Signature([row.replace(kind=_ONLY) for row in rows])  # type: ignore[attr-defined]
-    run.__name__, run.__doc__, run.__module__ = function.__name__, function.__doc__, function.__module__
-    vars(run).update(vars(function))
-    return run
-
-
-def serves(**defaults: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Make a verb that serves: where it says `front`, the options of every service stand, with these defaults.
-
-    It gets them by the names of `visir.serving.settings.FrontSettings`, beside host, port, open_to_all and log_form.
-    """
-    made = [
-        inspect.Parameter(name, _ONLY, default=defaults.get(name, default), annotation=kind)
-        for name, (kind, default) in FRONT.items()
-    ]
-
-    def verb_of(function: Callable[..., None]) -> Callable[..., None]:
-        def run(**options: Any) -> None:
-            front = {name: options.pop(name) for name in FRONT}
-            front["hosts"], front["origins"] = (tuple(front.pop(f"allow_{name}") or ()) for name in ("host", "origin"))
-            front["body"] = int(front.pop("max_body") * 2**20)
-            function(front=front, **options)
-
-        return _with_options(function, run, "front", made)
-
-    return verb_of

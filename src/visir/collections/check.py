@@ -25,9 +25,11 @@ from visir.collections.segments import file_of
 from visir.collections.task_memory import is_task, is_task_set
 from visir.display import Tabular, brief, counted
 from visir.errors import CollectionError, VisirError, nearest
+from visir.plugins import PARTS, part
 from visir.progress import Progress
 from visir.records import LINKS, TASKS, Collection, HasImages
 from visir.storage import MANIFEST, Manifest, is_made_by_visir
+from visir.storage.manifest import LOG
 
 # What a check of a source found: errors, warnings and notes.
 
@@ -315,7 +317,8 @@ def _check_own_folder(folder: Path) -> Report:
     """Every file that a manifest in a folder of visir's names, and those of the folders inside it, read wholly."""
     report = Report(folder.name, str(folder))
     manifests = sorted(path.parent for path in folder.rglob(MANIFEST))
-    files = 0
+    looked_at: set[Path] = set()
+    wrong: dict[str, None] = {}
     for place in manifests:
         below = "" if place == folder else f"{place.relative_to(folder).as_posix()}/"
         try:
@@ -323,11 +326,21 @@ def _check_own_folder(folder: Path) -> Report:
         except VisirError as fault:
             report.add("error", "cannot be read", [fault.message])
             continue
-        files += len(manifest.files)
-        report.add(
-            "error", "files that are not as visir wrote them", [below + fault for fault in manifest.faults(place)]
-        )
-    report.counts = {"files": files}
+        names, faults, unfinished = {*manifest.files}, manifest.faults(place), list[str]()
+        if f"check {manifest.kind}" in PARTS:  # files that no manifest names, but another file of its own
+            more, of_kind, unfinished = part(f"check {manifest.kind}")(place)
+            names, faults = names | more, faults + of_kind
+        looked_at |= {place / name for name in names}
+        wrong |= dict.fromkeys(below + fault for fault in faults)
+        report.add("warning", "not finished", [below + line for line in unfinished])
+    report.add("error", "files that are not as visir wrote them", wrong)
+    others = sorted(
+        path.relative_to(folder).as_posix()
+        for path in folder.rglob("*")
+        if path.name not in (MANIFEST, LOG) and not path.is_dir() and path not in looked_at
+    )
+    report.add("note", "files that visir did not write, or not finish: not checked", others)
+    report.counts = {"files": len(looked_at)}
     return report
 
 
@@ -389,16 +402,16 @@ def _check_tasks(draft: TaskSetDraft, *, decode: bool, workers: int | None) -> R
     report = Report(draft.name, draft.described_source())
     report.add("error", "faults of the source", draft.faults)
     seen: set[tuple[str | None, str | None]] = set()
-    for name, part in draft.parts.items():
-        for items in (part.queries, part.documents):
+    for name, half in draft.parts.items():
+        for items in (half.queries, half.documents):
             places = [None if row is None else (draft.paths[row], draft.archives[row]) for row in items.pictures]
             items.pictures = [
                 None if place is None or place in seen else row
                 for row, place in zip(items.pictures, places, strict=True)
             ]
             seen |= {place for place in places if place is not None and place[0] is not None}
-        part.faults = []
-        of_part = _check_task(part, decode=decode, workers=workers)
+        half.faults = []
+        of_part = _check_task(half, decode=decode, workers=workers)
         report.counts |= {f"{name} {kind}": count for kind, count in of_part.counts.items()}
         report.findings += of_part.findings
     return report

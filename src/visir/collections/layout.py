@@ -368,7 +368,9 @@ def _captions(reading: LayoutReading) -> None:
     images.finish()
 
 
-_TEXT, _ID, _MAYBE = {str}, {str, int}, {str, type(None)}
+_TEXT: tuple[type, ...] = (str,)
+_ID: tuple[type, ...] = (str, int)
+_MAYBE: tuple[type, ...] = (str, type(None))
 
 
 @dataclass

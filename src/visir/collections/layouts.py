@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from visir.collections.draft import Draft
-from visir.collections.layout import Batch, Files, LayoutReading, Row, SourceLayout, published, reader
+from visir.collections.layout import Files, LayoutReading, SourceLayout, published, reader
 from visir.collections.picture_kinds import is_picture_name
+from visir.collections.readers.batches import Batch, Row
 from visir.collections.readers.names import (
     compare_counts,
     has_key,

@@ -584,6 +584,12 @@ class Parts:
         for part in parts:
             with self._reading(part) as stream:
                 vectors, card = read_part(stream, f"{self.place}/{part.path}")
+            if card["source"]["name"] != part.file.name:
+                raise EmbeddingError(
+                    f"{self.place}/{part.path}: is the part of {card['source']['name']}, not of {part.file.name}.",
+                    hint=_AGAIN,
+                    code="part-of-another-file",
+                )
             yield part.file.name, vectors, card
 
     def broken(self) -> Iterator[tuple[str, str]]:
@@ -736,6 +742,33 @@ class Parts:
                 hint="run the same again: it says what is missing then, and what makes it",
                 code="part-gone",
             ) from fault
+
+
+def check_parts(folder: Path) -> tuple[set[str], list[str], list[str]]:
+    """(files that were read or are notes, faults, what is not finished) of a folder of parts, every part read."""
+    parts = Parts(folder)
+    place = parts._place
+    try:
+        status, made, cut = parts.survey()
+    except VisirError as fault:
+        return set(), [fault.message], []
+    faults = list(cut.values())
+    for part in made:
+        try:
+            list(parts.read([part]))
+        except VisirError as fault:
+            faults.append(fault.message)
+    states = lease_states(place)
+    for part in listed_parts(place):
+        was_made = part.part in states and states[part.part].ending == "made"
+        if was_made and not (folder / part.path).is_file():
+            faults.append(f"{part.path} of {part.file.name} is missing: it was made")
+    names = {part.path for part in (*made, *cut)} | {f"{FILES}/{name}" for name in _lists(place)}
+    names |= {f"{notes}/{name}" for notes in (LEASES, GIVEN_UP, SET_ASIDE, SIZES) for name in place.listing(notes)}
+    if not status.files:
+        faults.append(f"{FILES}/ lists no input file")
+    left = [] if status.is_complete else [f"{status.finished:,} of {status.files:,} input files have their part"]
+    return names, faults, left
 
 
 # The parts of a finished folder as one: what needs all vectors at once, an index, is made of this.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,6 +14,7 @@ from visir.display import counted
 from visir.errors import CollectionError, ConfigurationError, nearest
 from visir.evaluation.captions import CaptionChoice, choose
 from visir.evaluation.folds import cut
+from visir.evaluation.scoring import candidates_line, queries_line
 from visir.records import (
     GROUP,
     LINKS,
@@ -22,6 +24,7 @@ from visir.records import (
     Collection,
     Gallery,
     Items,
+    Protocol,
     Qrels,
     Task,
     caption_labels,
@@ -80,7 +83,7 @@ Pool = Literal["split", "collection"]
 """The source of the candidates: the evaluated split, or the whole collection."""
 
 
-class TaskSource(Protocol):
+class TaskSource(typing.Protocol):
     """Anything that has tasks: a folder of tasks, a catalogue, a class of your own."""
 
     @property
@@ -130,6 +133,19 @@ class Assembly:
     notes: tuple[str, ...] = ()  # notes for the reader
     # Conditions of the collection: injected shortcuts, corruptions.
     carried: Mapping[str, Any] = field(default_factory=dict)
+
+    def protocol(self, **fields: Any) -> Protocol:
+        """The protocol of these tasks; `fields` are what else the numbers depend on."""
+        return Protocol(
+            collection=self.source,
+            collection_fingerprint=self.fingerprint,
+            split=self.split,
+            relevance=self.relevance,
+            galleries={name: candidates_line(parts) for name, parts in self.folds.items()},
+            queries={name: queries_line(parts) for name, parts in self.folds.items()},
+            captions=self.choice,
+            **fields,
+        )
 
     def keep(self, names: Sequence[str]) -> Assembly:
         """Reduce the assembly to some tasks."""

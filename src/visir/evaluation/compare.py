@@ -499,7 +499,8 @@ def compare(
     Args:
         *results: Two or more, one by one, in a list, or as {name: result}; the first is the baseline. Each is an
             `Evaluation`, a `Result`, or the folder of one; with `qrels`, a run in any form that `visir.read_run` takes.
-        qrels: The judgements of runs, in any form that `visir.collections.read_qrels` takes.
+        qrels: Judgements (TREC, TSV, CSV, JSON), when the results are files of runs. In any form that
+            `visir.collections.read_qrels` takes.
         measures: Names as people type them, which may include "rsum". None takes the measures of choices, or else the
             protocol's recall at 1, 5 and 10, rsum, mrr and mean_rank, as far as all results have them; for runs
             nDCG@10, AP, RR and R@10. `median_rank` has no paired test and is refused.
@@ -510,10 +511,11 @@ def compare(
             promises less than the others: of the differences called significant, 5 % are none.
         allow: Protocol fields that may differ; every other difference is refused, with the list. Of runs the depth
             may differ in any case, with a note.
-        unit: What a sample is. "image" takes the captions of one image together, because they are not independent
-            (see `statistics.py`), and so the queries with one label "image" or "group". "caption" takes every caption
-            alone, as many papers do, and so reports many false differences. None is "image" if the results know the
-            image of each caption (the results of `evaluate` and `load` do); otherwise "caption", with a note.
+        unit: What is a sample: "image", with all its captions (default), or "caption", which finds too much. "image"
+            takes the captions of one image together, because they are not independent (see `statistics.py`), and so the
+            queries with one label "image" or "group". "caption" takes every caption alone, as many papers do, and so
+            reports many false differences. None is "image" if the results know the image of each caption (the results
+            of `evaluate` and `load` do); otherwise "caption", with a note.
         seed: The seed of the randomisation test.
 
     Returns:

@@ -27,7 +27,18 @@ from visir.encoders.composed import ComposedEncoder, CompositionRule
 from visir.encoders.sources import check_accepted
 from visir.errors import ConfigurationError, ProtocolError
 from visir.evaluation.text_weight import choose_weight, composed_tasks
-from visir.records import SIDES, Embeddings, Modality, Qrels, Run, Task, Ties
+from visir.records import (
+    SIDES,
+    Embeddings,
+    Modality,
+    MultiVectorEmbeddings,
+    Qrels,
+    Run,
+    SparseEmbeddings,
+    Task,
+    Ties,
+    Vectors,
+)
 from visir.retrieval.vectors import Side, Similarity, check_same_dimension, score_places
 
 # How a model answers queries of a text and an image: the rule that composes them, or the model itself.
@@ -115,6 +126,11 @@ class Estimator:
     def __post_init__(self) -> None:
         check_same_dimension(self.images, self.texts)
 
+    @classmethod
+    def of(cls, vectors: Mapping[str, Vectors], *, is_system: bool = False) -> Estimator:
+        """The estimator with the vectors of a system, by modality."""
+        return cls(_dense(vectors["image"]), _dense(vectors["text"]), is_system=is_system)
+
     def side(self, modality: Modality) -> Side:
         """The unit vectors of one side, computed once for both tasks."""
         if modality not in self._sides:
@@ -127,6 +143,23 @@ class Estimator:
         """The estimator's line in the protocol."""
         name = " + ".join(dict.fromkeys([self.images.encoder.name, self.texts.encoder.name]))
         return f"self (circular): {name}" if self.is_system else name
+
+
+def _dense(vectors: Vectors) -> Embeddings:
+    """Check that vectors are dense: sparse ones have no cosines."""
+    if isinstance(vectors, MultiVectorEmbeddings):
+        raise ConfigurationError(
+            f"dcg_cm takes cosines for gains; {vectors.encoder.name} makes several vectors for each item.",
+            hint="name an encoder with one vector for each item as the estimator",
+            code="dcg-cm-takes-cosines",
+        )
+    if isinstance(vectors, SparseEmbeddings):
+        raise ConfigurationError(
+            f"dcg_cm takes cosines for gains; the vectors of {vectors.encoder.name} are sparse.",
+            hint="name a dense encoder as the estimator, the one that was made sparse for instance",
+            code="dcg-cm-takes",
+        )
+    return vectors
 
 
 def split_names(measures: Sequence[str] | None, has_estimator: bool) -> tuple[list[str] | None, list[int]]:

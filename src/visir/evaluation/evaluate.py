@@ -22,9 +22,7 @@ from visir.evaluation.mteb import with_mteb
 from visir.evaluation.options import check_options, check_plain
 from visir.evaluation.results import Evaluation
 from visir.evaluation.scoring import (
-    candidates_line,
     measures_of,
-    queries_line,
     score,
     skips_first,
     ties_of,
@@ -33,8 +31,8 @@ from visir.evaluation.scoring import (
 from visir.evaluation.second_stage import apply, second_stage
 from visir.evaluation.sources import check_open_options, is_judgements, open_tasks, reading_of
 from visir.evaluation.systems import AnySystem, EncoderSystem, RunSystem, System, VectorSystem, system_of
-from visir.evaluation.systems.vectors import FORMS, dense, is_run, opened, vectors_by_side
-from visir.records import Gallery, MultiVectorEmbeddings, Protocol, Ranks, Recall, SparseEmbeddings, Task, Ties, Vectors
+from visir.evaluation.systems.vectors import FORMS, is_run, opened, vectors_by_side
+from visir.records import Gallery, MultiVectorEmbeddings, Ranks, Recall, SparseEmbeddings, Task, Ties, Vectors
 from visir.retrieval.rerank import Fusion, Tail
 from visir.retrieval.vectors import Similarity
 
@@ -163,37 +161,38 @@ def evaluate(
             frame, `ranx.Qrels`. The system is then a run, given as `system` or in the first place, and measures are
             those of ranx and ir_measures.
         split: "test", "train+val", …; None is everything.
-        relevance: The set of judgements: "links" (a caption and its own image; the default of collections), "cxc", …
+        relevance: What counts as right: "links" (a caption and its own image; the default of collections), or a set of
+            judgements by name: "cxc", …
         captions: Which captions of each image take part, as queries and as candidates: "all", "first", "first 5",
             "random(seed=0)". Of collections only.
         recall: The recall that is called R@k and summed to rsum: "hit" (usual in image–text retrieval), "recall",
             "capped_recall". All three are measured in any case. None is "hit"; for judgements alone it is "recall", as
             text retrieval counts.
-        ties: How equal scores are counted: "id" by document id; "pessimistic" a positive after all documents that tie
-            with it; "optimistic" a positive before them; "trec" by falling document id, as trec_eval and mteb do.
-            None is what the task says: "pessimistic" for choice tasks, else "id".
+        ties: Equal scores: "id", "pessimistic", "optimistic", "trec". Default: as the task says. By document id; a
+            positive after all documents that tie with it; a positive before them; by falling document id, as trec_eval
+            and mteb do.
         gallery: The candidates: images and captions of the "split" (usual) or of the whole "collection" (the
             brittleness paper searches all images of Flickr30k), or a gallery for each task. Of collections only.
         folds: 5 for COCO's "5-fold 1k"; see `visir.evaluation.folds`. Of collections only.
-        depth: How many documents per query the runs keep. Ranks, and with them all measures, are exact to the end of
-            the gallery, except for runs that come from outside.
-        similarity: "cosine" or "dot" for dense vectors (default: cosine); sparse ones are scored by their dot
-            product, several per item with "maxsim". For a run without a recorded similarity, this declares it.
+        depth: How many answers per query are kept in the runs. Ranks, and with them all measures, are exact to the end
+            of the gallery, except for runs that come from outside.
+        similarity: "cosine" (default) or "dot"; "maxsim" for late interaction; of a run made elsewhere: how it was
+            scored, if it does not say. Sparse vectors are scored by their dot product, several per item with "maxsim".
         compose: How a model that reads texts and images apart answers a query of both: "sum(0.5)", the weighted sum of
             the unit vectors, 0.5 being the share of the text; "text" or "image", one of the two alone; "sum(val)", a
             sum with the weight that is best on that other split. None leaves it to a model that takes both.
         measures: Names as people type them, such as "R@1", "nDCG@10", "AP(rel=2)@10", "rsum"; `visir.measures()` lists
             them, "mteb" stands for those of mteb. None takes those of the task, or else the default ones (and
             `dcg_cm@10` when there is an estimator).
-        estimator: What estimates the gain of a wrong answer, for `dcg_cm@p`: another encoder or its pair of embeddings;
-            "self" takes the system's own cosines, which is circular; the protocol records it. Of collections only.
-        rerank: A cross-encoder, a model that has one, or the name of either: it re-ranks the best `k_test` answers of
-            each query.
-        k_test: How many answers are re-ranked (default: 128).
-        tail: What follows the re-ranked answers: "dropped", nothing, as in the published numbers of such models;
-            "kept", the rest in its old order.
-        fusion: The score of the second stage: "matching", or its "sum" with the first stage's.
-        name: What tables call the system.
+        estimator: A model that estimates the gains of dcg_cm: 'self' is circular, and the card says so. For dcg_cm@p:
+            another encoder or its pair of embeddings; "self" takes the system's own cosines; the protocol records it.
+        rerank: A model that scores pairs and re-ranks the best answers: a cross-encoder, BLIP, ALBEF, X-VLM. Or a model
+            that has one, or the name of either; it re-ranks the best `k_test` answers of each query.
+        k_test: How many answers per query are re-ranked. Default: 128.
+        tail: What is behind those that are re-ranked: "dropped", "kept". Nothing, as in the published numbers of such
+            models; or the rest in its old order.
+        fusion: By which score they are re-ranked: "matching", or its "sum" with the first stage's.
+        name: A name: what the system is called in tables.
         conditions: Further conditions that only the caller knows: `rerank` (done outside visir), `perturbation`,
             `query_template`, `extra`.
         skip_broken: Leave out images that cannot be read, and count them in the notes, instead of stopping.
@@ -335,19 +334,8 @@ def evaluate(
         timing["re-rank"] = done.seconds
         label = name or f"{label} + {stage.cross_encoder.card.name}"
         fields |= stage.after(fields) | {"depth": None if stage.tail == "dropped" else fields.get("depth")}
-    protocol = Protocol(
-        collection=assembly.source,
-        collection_fingerprint=assembly.fingerprint,
-        split=assembly.split,
-        relevance=assembly.relevance,
-        galleries={task: candidates_line(parts) for task, parts in assembly.folds.items()},
-        queries={task: queries_line(parts) for task, parts in assembly.folds.items()},
-        captions=assembly.choice,
-        recall=recall,
-        ties=ties,
-        folds=folds,
-        **(fields | _conditions(assembly.carried, conditions)),
-    )
+    fields |= _conditions(assembly.carried, conditions)
+    protocol = assembly.protocol(recall=recall, ties=ties, folds=folds, **fields)
     notes += missing_positives(assembly.folds, ranks)
     labels = {name: [task.labels] for name, task in assembly.tasks.items()}
     if isinstance(subject, EncoderSystem):
@@ -399,11 +387,7 @@ def _judge(
     """The estimator of `dcg_cm`; None if the run's own cosines are used."""
     own_vectors = subject.by_modality() if isinstance(subject, (VectorSystem, EncoderSystem)) else None
     if isinstance(estimator, str):
-        return (
-            None
-            if own_vectors is None
-            else Estimator(dense(own_vectors["image"]), dense(own_vectors["text"]), is_system=True)
-        )
+        return None if own_vectors is None else Estimator.of(own_vectors, is_system=True)
     if estimator is None:
         raise ConfigurationError(
             "dcg_cm needs an estimator: who says what a wrong answer is worth?",
@@ -421,4 +405,4 @@ def _judge(
     is_system = own_vectors is not None and cards == {
         side: own_vectors[side].encoder.fingerprint for side in ("image", "text")
     }
-    return Estimator(dense(vectors["image"]), dense(vectors["text"]), is_system=is_system)
+    return Estimator.of(vectors, is_system=is_system)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from math import isnan
 from typing import Any
 
 import numpy as np
@@ -15,10 +14,9 @@ from numpy.typing import NDArray
 from visir.display import Displayed, Plotted, Tabular, brief, counted
 from visir.errors import CollectionError, ConfigurationError, nearest, raise_faults
 from visir.evaluation.captions import choose
-from visir.evaluation.results import Saved
+from visir.evaluation.results import Saved, plain
 from visir.evaluation.sources import open_collection_of
 from visir.evaluation.statistics import Correction, corrected, difference_interval, mean_interval, paired_t
-from visir.records import Collection
 from visir.robustness.granularity import FEATURES, PROFILES, Granularity, Profile, cut_captions
 from visir.robustness.granularity import granularity as count_features
 
@@ -173,13 +171,13 @@ class GranularityStudy(Tabular, Plotted, Saved):
                     "name": next(iter(counted.values())).name,
                     "fingerprint": next(iter(counted.values())).fingerprint,
                     "means": {
-                        profile: [_plain(asdict(mean)) for mean in by_feature] for profile, by_feature in of_one.items()
+                        profile: [plain(asdict(mean)) for mean in by_feature] for profile, by_feature in of_one.items()
                     },
                 }
                 for counted, of_one in zip(self.counted, self.means, strict=True)
             ],
             "changes": {
-                profile: [_plain(asdict(change)) for change in by_feature.changes]
+                profile: [plain(asdict(change)) for change in by_feature.changes]
                 for profile, by_feature in self.comparisons.items()
             },
         }
@@ -198,7 +196,8 @@ def granularity(
 
     Args:
         source: The collection, or what `visir.open` takes.
-        against: Other captions of the same images; differences are `source` − `against`, paired by image.
+        against: Other captions of the same images; differences are those of the collection minus these, paired by
+            image.
         profiles: The profiles of counting: "paper", "strict", "per-noun".
         split: The split, on both sides; None is everything.
         captions: The choice of captions, on both sides ("first 5" gives COCO's usual 25,000).
@@ -223,7 +222,11 @@ def granularity(
     raise_faults(ConfigurationError, "granularity", faults)
     given = (source, *([] if against is None else [against]))
     sides = [open_collection_of(side, None, "granularity").split(split) for side in given]
-    counted = tuple(granularities(side, profiles, captions=captions) for side in sides)
+    counted = []
+    for side in sides:
+        chosen = choose(side, captions)
+        words = cut_captions(chosen) if chosen.captions.num_rows else None  # cut and tagged once for all profiles
+        counted.append({profile: count_features(chosen, profile, words=words) for profile in profiles})
     all_means = tuple({profile: means(features) for profile, features in by_profile.items()} for by_profile in counted)
     comparisons = {
         profile: compare(counted[1][profile], counted[0][profile], correction=correction)
@@ -243,16 +246,7 @@ def granularity(
         rows.append(("images in common", f"{compared.in_common:,} ({alone})"))
         test = "two-sided paired t-test over images"
         rows.append(("differences", f"{test}; {correction} over {len(compared.changes)} features of a profile"))
-    return GranularityStudy(counted, all_means, comparisons, tuple(rows))
-
-
-def granularities(
-    collection: Collection, profiles: Sequence[Profile] = BOTH, *, captions: str = "all"
-) -> dict[Profile, Granularity]:
-    """Count every feature in each profile; the words are cut and tagged once."""
-    chosen = choose(collection, captions)
-    words = cut_captions(chosen) if chosen.captions.num_rows else None
-    return {profile: count_features(chosen, profile, words=words) for profile in profiles}
+    return GranularityStudy(tuple(counted), all_means, comparisons, tuple(rows))
 
 
 def says(feature: str, profile: Profile) -> str:
@@ -265,7 +259,3 @@ def says(feature: str, profile: Profile) -> str:
         if profile == "per-noun" and counted_feature.per_noun
         else counted_feature.strict_says
     )
-
-
-def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: None if isinstance(value, float) and isnan(value) else value for name, value in row.items()}

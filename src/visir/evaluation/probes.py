@@ -216,7 +216,9 @@ def examples_of(collection: Collection, folds: int, seed: int) -> list[Examples]
             where = f"fact {fact.name!r}, {_WORDS[examples.source]}"
             if fact.role == "shortcut":
                 if often.sum() > 1:
-                    collected.append(_only(examples, values[often]))
+                    chosen = np.isin(examples.labels, values[often])
+                    parts = {name: getattr(examples, name)[chosen] for name in ("rows", "labels", "images")}
+                    collected.append(replace(examples, **parts))
             elif len(values) == 1:
                 faults.append(f"{where}: all {len(examples.rows):,} have the same value")
             elif not often.all():
@@ -230,14 +232,6 @@ def examples_of(collection: Collection, folds: int, seed: int) -> list[Examples]
         hint="probe more images: another split, or scenes of their own ('scenes:2000?seed=1')",
     )
     return collected
-
-
-def _only(examples: Examples, values: Integers) -> Examples:
-    """The examples that have one of these values."""
-    selected = np.isin(examples.labels, values)
-    return replace(
-        examples, rows=examples.rows[selected], labels=examples.labels[selected], images=examples.images[selected]
-    )
 
 
 def _sources(collection: Collection, fact: LatentFact, owners: Integers, seed: int) -> Iterator[Examples]:

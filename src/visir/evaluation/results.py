@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from visir.evaluation.measures import Named, read_measure
 from visir.evaluation.measures.measure import RSUM_CUTOFFS, beyond_rank
 from visir.evaluation.mteb import write_mteb
 from visir.evaluation.published import PublishedRow
+from visir.evaluation.published.denominators import of_queries
 from visir.evaluation.published.judge import measure_of
 from visir.evaluation.scoring import typical_measures
 from visir.files import read_json
@@ -222,6 +225,9 @@ def ends_early(values: Mapping[str, float]) -> bool:
 def remarks(row: PublishedRow, ours: Protocol | None = None) -> tuple[str, ...]:
     """Describe the signs in a published row."""
     lines = [_of_cut_run(row, task, part) for task, part in row.values.items() if _is_of_cut_run(part)]
+    if ours is not None:
+        counts = {task: re.match(r"[\d,]+", text) for task, text in ours.queries.items()}
+        lines += of_queries(row, {task: int(n[0].replace(",", "")) for task, n in counts.items() if n and n[0] != ","})
     early = {task: row.values[task] for task in row.values if ends_early(row.values[task])}
     if not early:
         return tuple(lines)
@@ -263,6 +269,15 @@ def _of_cut_run(row: PublishedRow, task: str, values: Mapping[str, float]) -> st
         f"({ranks['median_rank']:g}): the mark of a run that was cut at about {last:g} answers and counts what is "
         "deeper as the next rank. The mean rank of such a run is not known, and no better than it looks."
     )
+
+
+def plain(value: Any) -> Any:
+    """Values of a record as JSON has them: what is not defined (NaN) is None."""
+    if isinstance(value, dict):
+        return {name: plain(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    return None if isinstance(value, float) and isnan(value) else value
 
 
 class Saved:

@@ -174,17 +174,13 @@ def _joined(head: Ranks, before: Ranks, k: int) -> Ranks:
     # are candidates in both.
     place = np.arange(len(head.ranks)) - np.repeat(head.offsets[:-1], head.positives)
     among = head.ranks > 0
+    query = np.repeat(np.arange(len(head)), head.positives)
+    candidates = np.bincount(query, among, len(head))[query]  # of the same query, how many positives are candidates
     # A rank that the tie rule moved stays behind the border; 0 is a positive outside the gallery.
     later = np.where(before.ranks > 0, np.maximum(before.ranks, k + 1), 0)
-    assert (before.offsets == head.offsets).all() and (among == (place < _counts(among, head))).all()
+    assert (before.offsets == head.offsets).all() and (among == (place < candidates)).all()
     return replace(
         before,
         ranks=np.where(among, head.ranks, later),
         grades=np.where(among, head.grades, before.grades).astype(np.float32),
     )
-
-
-def _counts(among: Any, ranks: Ranks) -> Any:
-    """For each positive, the number of its query's positives among the candidates."""
-    query = np.repeat(np.arange(len(ranks)), ranks.positives)
-    return np.bincount(query, among, len(ranks))[query]

@@ -61,8 +61,9 @@ def open_tasks(source: Any, images: Any = None, split: str | None = None) -> Sou
             hint='visir.evaluate("photos.csv", model); with judgements alone: visir.evaluate(qrels, run)',
             code="nothing-evaluate",
         )
+    has_tasks = all(hasattr(source, name) for name in ("task", "tasks", "split", "splits"))
     tasks = isinstance(source, (list, tuple)) and bool(source) and all(isinstance(task, Task) for task in source)
-    if tasks or isinstance(source, (Collection, TaskFile, TaskSet, Task)) or _has_tasks(source):
+    if tasks or isinstance(source, (Collection, TaskFile, TaskSet, Task)) or has_tasks:
         if images is not None:
             raise ConfigurationError("images goes with the name of a source.", hint="visir.open(source, images=FOLDER)")
         tasks_of: Source = source
@@ -100,10 +101,6 @@ def is_judgements(source: Any, beside: Any = None) -> bool:
     columns = {str(name).lower() for name in getattr(source, "columns", ()) if isinstance(name, str)}
     columns |= set(getattr(source, "column_names", None) or ())
     return bool(columns & set(QUERY_IDS)) and bool(columns & set(DOCUMENT_IDS)) and "caption" not in columns
-
-
-def _has_tasks(source: Any) -> bool:
-    return all(hasattr(source, name) for name in ("task", "tasks", "split", "splits"))
 
 
 def _is_qrels_file(path: Path, beside_run: bool) -> bool:

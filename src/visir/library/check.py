@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -290,6 +290,18 @@ def check(folder: str | Path, callback: Progress = lambda stage, done, total: No
     finally:
         database.close()
     return faults
+
+
+def check_beside_manifest(folder: Path) -> tuple[set[str], list[str], list[str]]:
+    """(files that the database names, faults, nothing) of a library: pictures for the page are in no manifest."""
+    faults = check(folder)
+    try:
+        card = LibraryCard.of(Manifest.read(folder, LIBRARY))
+        with closing(Database.open(folder / card.database)) as database:
+            rows = database.rows("SELECT id FROM items WHERE thumbnail IS NOT NULL")
+            return {thumbnail_name(item) for (item,) in rows}, faults, []
+    except LibraryError:
+        return set(), faults, []
 
 
 def _absent(database: Database, ids: Mapping[str, Iterable[str]]) -> list[str]:

@@ -464,13 +464,13 @@ def update(
         kind: The kind of index ("hnsw"), or one for each form of vectors. Default: exact, and inverted for words.
         settings: Of the indexes ({"url": "http://qdrant:6333"}); each index takes those that its kind knows. A library
             keeps kind and settings; with others than it has, its indexes are made anew from the vectors they hold.
-        name: What to call the library. Default: the folder's name.
+        name: A name: what the library is called. Default: the folder's name.
         split: One split of the source only.
         images: Where the pictures of the source are.
-        verify: Whether to hash every file, also those whose size and time of change are as they were.
-        language: Of products: how words are compared, "plural" (English plurals, the default), "none", or a Snowball
-            stemmer such as "german".
-        synonyms: Of products: a file of rules (`visir.retrieval.text.words.Synonyms`), which the library copies.
+        verify: Read every file, also those whose size and time are as they were.
+        language: How words are compared: plural (English plurals; the default), none, german, french, … Of products.
+        synonyms: A file of synonyms, of products: lines a, b, c and a => b; the library copies it. See
+            `visir.retrieval.text.words.Synonyms`.
         device: Of the models; None for the best there is.
         loaded: Encoders in memory, by name; new ones are added.
         callback: Called with the stage ("reading", "encoding", "writing"), how much of it is done, and of how much.

@@ -6,9 +6,7 @@ from visir.plugins import Application, Verb
 
 APPLICATION = Application(
     "products",
-    verbs=(Verb("products", "visir.products.cli:app"),),
-    experiments={"categories": "visir.products.experiments:CategoriesExperiment"},
-    trend_checks={"figure-7-2": "visir.products.experiments:figure_7_2"},
+    verbs=(Verb("products", "visir.products.cli:app", group="shop"),),
     formats={"Catalogues": "visir.products.formats:FORMATS"},
     views={
         "CategoryEvaluation": "visir.products.reports.evaluation",

@@ -380,10 +380,11 @@ def click_judgements(
         log: The impressions, or a file that `read_click_log` reads.
         correction: "em" estimates the propensities from the log; {position: propensity} gives them; "none" takes
             clicks as they are.
-        min_impressions: A pair of query and product that was shown less often has no judgement.
-        min_clicks: A query has judgements if one of its products was clicked this often.
-        levels: Turn grades into whole numbers from 0 to this: the rate divided by the largest of the query, times
-            `levels`, rounded. For trec_eval, and for measures that only ask whether a grade is above 0.
+        min_impressions: How often a product must have been shown for a query. A pair that was shown less often has no
+            judgement.
+        min_clicks: How many clicks one product of a query must have at least. A query with fewer has no judgements.
+        levels: Whole grades from 0 to this. Default: corrected click rates. The rate divided by the largest of the
+            query, times `levels`, rounded. For trec_eval, and for measures that only ask whether a grade is above 0.
         floor: Smaller propensities count as this one, so that single clicks far down do not decide. It makes grades
             of products that are shown only there too low.
 

@@ -253,11 +253,12 @@ def evaluate(
         folds: Into how many folds the products are cut.
         fold: Test these folds only, from 1; None tests every one.
         split_seed: Another seed cuts other folds.
-        every_setting: Models answer in all settings, not only in that of their training.
+        every_setting: Ask models in all settings, not only in that of their training.
         device: Where encoders run; None takes the best there is.
         settings: Which categories are queries; see `relevant_products`.
-        by: See `category_task`.
-        relevance: See `category_task`.
+        by: What makes a category: its "id" (a place in the tree), or its "name". See `category_task`.
+        relevance: What counts as right: "path", every category on a product's path; "drawn", one drawn category only.
+            See `category_task`.
         measures: What is measured.
         depth: How many products per category the runs keep; measures see the whole ranking.
         seed: See `category_task`.

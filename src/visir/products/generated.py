@@ -22,8 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from visir.collections.scenes import SCHEME
-from visir.collections.scenes.facts import SUBJECTS
-from visir.collections.scenes.places import ANIMALS, VEHICLES
+from visir.collections.scenes.facts import ANIMALS, SUBJECTS, VEHICLES
 from visir.collections.scenes.render import LARGEST, SMALLEST
 from visir.collections.sources import Format, Option
 from visir.errors import CollectionError, raise_faults

@@ -513,11 +513,12 @@ def infer_categories(
     Args:
         catalogue: A table or folder that `open_catalogue` takes; products without a category are those to infer. Or
             a `Catalogue`; then `products` says which.
-        system: "words" (titles and attributes), "text:NAME" (titles), "clip:NAME" (pictures), the folder of a trained
-            model, or vectors of your own with the ids of products.
+        system: A model: "words" (of titles and attributes), "text:NAME", "clip:NAME", or a trained model's folder.
+            "text:NAME" reads titles, "clip:NAME" pictures. Or vectors of your own with the ids of products.
         products: Ids of the products to infer, whatever category they have now; None: those without one.
-        above: Give each product the most specific category whose confidence is at least this, 0 to 1, or none; None:
-            the most likely of the categories in which products stand.
+        above: Answer only with this confidence or more, by the most specific category that reaches it: 0.9. Each
+            product gets the most specific category whose confidence is at least this, 0 to 1, or none; None: the most
+            likely of the categories in which products stand.
         count: How many likely categories are listed for each product.
         seed: Of the draw of products that are held out, where there are more than 2,000.
         device: Where encoders run; None takes the best there is.

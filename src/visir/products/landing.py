@@ -88,10 +88,11 @@ def landing_page(
         system: What ranks products for the name of a category, as `visir.products.search` takes it; several are fused.
             A product of the category that the system does not find stands at the end.
         k: How many products of each category are shown at most.
-        related: How many products of other categories are shown at most; 0 for none.
-        relatives: Which categories are too near for those; see `related_products`.
-        diverse: Whether the categories below take turns, so that no single one fills the page.
-        price: The attribute that is the price; None takes one with a usual name ("price", "sale_price", …).
+        related: How many products of other categories are shown for each category.
+        relatives: Which categories are too near for those: "path", "siblings" (below one parent) or "tree". See
+            `related_products`.
+        diverse: Let the categories below take turns. So no single one fills the page.
+        price: The attribute that is the price. Default: one with a usual name. Such as "price", "sale_price".
         text: How "bm25f" reads words.
         device: Where encoders run.
         store: Where vectors are kept.

@@ -216,8 +216,8 @@ def search(
             Several are fused; where "bm25f" is among them, the others get the query with the spelling corrected.
         k: How many products the answer has at most.
         text: How "bm25f" reads words.
-        fusion: How several systems are joined: "rrf" or "weighted" (see `visir.retrieval.fusion.fuse`).
-        weights: The weight of each system in the fusion; None weights all alike.
+        fusion: How several systems are joined: "rrf" or "weighted". See `visir.retrieval.fusion.fuse`.
+        weights: The weight of each model in the fusion, in their order. None weights all alike.
         device: Where encoders run; None takes the best there is.
         store: Where vectors are kept; None takes the cache of the user.
 

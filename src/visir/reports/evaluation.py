@@ -19,13 +19,14 @@ from visir.evaluation.by_label import LabelDifferences, by_label, label_differen
 from visir.evaluation.scoring import typical_measures
 from visir.records import GROUP, IMAGE, Collection, Items, Qrels, Result, Run, Task
 from visir.reports.by_label import by_label_table, differences_plot, differences_table
-from visir.reports.examples import Answer, Example, ExampleQueries, Kind, by_image, first_ranks
+from visir.reports.examples import Answer, Example, ExampleQueries, Kind, by_image, first_ranks, shown_examples
 from visir.reports.page import Block, Definitions, Fold, GalleryEntry, Inline, Paragraph, Section, Strip, inline
 from visir.reports.plots import hit_curves, rank_distribution, training_curves
 from visir.reports.report import Chart, StudyReport
-from visir.reports.shown import ShownItems, first_captions
+from visir.reports.shown import ShownItems
 from visir.reports.table import Column, Table, shortened
-from visir.reports.tables import card_table, headline_table, measures_table
+from visir.reports.tables import headline_table, measures_table
+from visir.reports.views.parts import protocol_card, protocol_facts
 from visir.reports.words import candidates_per_query, display, in_reading_order, in_words, meaning, task_words
 
 # Sections of an evaluation's page on the labels of its queries: by language, by category.
@@ -288,7 +289,6 @@ def write_report(
     tasks = _tasks(source, list(runs))
     collection = source if isinstance(source, Collection) else None
     judged = _judged(result, runs, tasks, qrels)
-    protocol = result.protocol
     drawn = charts(result, runs=runs, qrels=judged, training=training)
     shown = {task: run for task, run in runs.items() if task in tasks}
     galleries: list[Block] = []
@@ -305,13 +305,8 @@ def write_report(
         Section("queries", heading, galleries, short="Queries"),
         Section("made", "How it was made", [*page.production(command, beside), *_circumstances(result)]),
     ]
-    facts = {
-        "system": result.system,
-        "collection": protocol.collection,
-        "split": protocol.split,
-        "protocol": inline("<code>{}</code>", protocol.fingerprint[:12]),
-    }
-    title = title or f"{result.system} on {protocol.collection}"
+    title = title or f"{result.system} on {result.protocol.collection}"
+    facts = protocol_facts(result.system, result.protocol)
     return StudyReport("evaluation report", title, sections, facts).write(path)
 
 
@@ -379,8 +374,7 @@ def _meaning(result: Result) -> list[Block]:
         "may be compared with others of protocol <code>{}</code>, and with no others.",
         result.protocol.fingerprint[:12],
     )
-    card = replace(card_table(result.protocol), caption="")
-    return [Paragraph(lead, "lead"), Definitions(meaning(result.protocol)), Fold("Protocol card", [card])]
+    return [Paragraph(lead, "lead"), Definitions(meaning(result.protocol)), protocol_card(result.protocol)]
 
 
 def _circumstances(result: Result) -> list[Block]:
@@ -410,17 +404,8 @@ def _galleries(
     collection: Collection | None,
 ) -> list[Block]:
     """The chosen queries of every task with their answers."""
-    lists = []
-    for task, kinds in chosen.items():
-        examples = [example for entries in kinds.values() for example in entries]
-        answers = [answer.id for example in examples for answer in (*example.positives, *example.top)]
-        lists += [
-            (tasks[task].queries, [example.query for example in examples]),
-            (tasks[task].documents, answers),
-        ]
-    pictures = [name for items, ids in lists if items.modality == "image" for name in ids]
-    alternatives = {} if collection is None else first_captions(collection, pictures)
-    shown = ShownItems(lists, budget=PICTURE_BUDGET, alternatives=alternatives)
+    every = [(tasks[task], example) for task, kinds in chosen.items() for of in kinds.values() for example in of]
+    shown = shown_examples(every, collection, PICTURE_BUDGET)
     lead = "What is right is marked with a tick and a solid green frame. Numbers beside ranks are scores."
     blocks: list[Block] = [Paragraph(f"{lead} {shown.missing}".strip(), "lead")]
     for task, kinds in chosen.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, Literal
@@ -13,8 +13,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from visir.errors import EncoderError
-from visir.records import Collection, Qrels, Result, Run, strings
+from visir.records import Collection, Items, Qrels, Result, Run, Task, strings
 from visir.reports.page import Figure, Thumbnail
+from visir.reports.shown import ShownItems, first_captions
 from visir.reports.table import shortened
 from visir.retrieval import alignment
 
@@ -59,6 +60,18 @@ def first_ranks(result: Result, task: str) -> tuple[pa.StringArray, NDArray[np.f
             deepest = np.inf if result.protocol.depth is None else result.protocol.depth
             return strings(table["query_id"]), np.where(ranks <= deepest, ranks, np.inf)
     return None
+
+
+def shown_examples(examples: Iterable[tuple[Task, Example]], collection: Collection | None, budget: int) -> ShownItems:
+    """The texts and pictures of queries and of their answers."""
+    lists: list[tuple[Items, list[str]]] = []
+    for task, example in examples:
+        lists.append((task.queries, [example.query]))
+        lists.append((task.documents, [answer.id for answer in (*example.positives, *example.top)]))
+    # The thumbnails are made in the order of the page, and share one budget.
+    pictures = [name for items, ids in lists if items.modality == "image" for name in ids]
+    captions = {} if collection is None else first_captions(collection, pictures)
+    return ShownItems(lists, budget=budget, alternatives=captions)
 
 
 class ExampleQueries:

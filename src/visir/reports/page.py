@@ -11,7 +11,7 @@ import hashlib
 import io
 import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
@@ -168,10 +168,6 @@ class Figure:
         """How wide its box is at most, in rem: as wide as the plot."""
         widest = re.search(r"max-width: (\d+)px", self.svg)
         return 2.7 + float(widest[1]) / 16 if widest else 48.0
-
-    def untitled(self) -> Figure:
-        """The same figure, to stand under a heading that says its title."""
-        return replace(self, title="")
 
 
 @dataclass(frozen=True)

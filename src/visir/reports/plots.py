@@ -417,69 +417,6 @@ def rank_distribution(ranks: Mapping[str, NDArray[np.float64]]) -> Plot:
         return figure
 
 
-def paired_plot(
-    first: NDArray[np.float64],
-    second: NDArray[np.float64],
-    *,
-    names: tuple[str, str],
-    measure: str,
-    higher_is_better: bool = True,
-) -> Plot:
-    """Two systems on the same queries: where each query lies, and how the differences are distributed."""
-    # On the left every query is a dot (equal ones merge into a larger dot; the area says how many). On the right are
-    # the differences second − first in order, so that the share of queries won, tied and lost can be read off.
-    # first: (n,) the values of one system, query by query.
-    # second: (n,) those of the other system, in the same order of queries.
-    if len(first) != len(second):
-        raise VisirError(
-            f"paired plot of {measure}: {len(first)} and {len(second)} queries.",
-            hint="align them by id",
-            code="and-queries",
-        )
-    keep = np.isfinite(first) & np.isfinite(second)
-    first, second = first[keep], second[keep]
-    as_ranks = measure.partition("@")[0].endswith("_rank")
-    names = (one_line(names[0]), one_line(names[1]))
-    with drawing(7.4, 3.6, columns=2) as (figure, (left, right)):
-        x, y = (np.log10(first), np.log10(second)) if as_ranks else (first, second)
-        spots, counts = np.unique(_gridded(np.stack([x, y], axis=1)), axis=0, return_counts=True)
-        shown = 10**spots if as_ranks else spots
-        # Eight sizes, each one line of markers: the SVG then holds every disc once and only names it elsewhere.
-        sizes = np.ceil(8 * counts / max(counts.max(initial=1), 1))
-        for size in np.unique(sizes):
-            alike = shown[sizes == size]
-            left.plot(
-                alike[:, 0],
-                alike[:, 1],
-                "o",
-                color=SERIES[0],
-                alpha=0.55,
-                markersize=2 + 4.5 * np.sqrt(size),
-                markeredgewidth=0,
-            )
-        if as_ranks:
-            left.set(xscale="log", yscale="log")
-            left.xaxis.set_major_formatter("{x:,.0f}")
-            left.yaxis.set_major_formatter("{x:,.0f}")
-        ends = [shown.min(), shown.max()] if len(spots) else [0, 1]
-        left.plot(ends, ends, color=FAINT, linewidth=1, linestyle=DASHES[1])
-        left.set(xlabel=names[0], ylabel=names[1])
-        left.set_title(f"{measure}, query by query", loc="left")
-        gain = second - first if higher_is_better else first - second
-        won, lost = (100 * float((gain > 0).mean()), 100 * float((gain < 0).mean())) if len(gain) else (0.0, 0.0)
-        share = np.linspace(0, 100, 251)
-        gain = np.quantile(gain, 1 - share / 100, method="nearest") if len(gain) else np.zeros_like(share)
-        right.fill_between(share, np.maximum(gain, 0), step="post", color=SERIES[0], alpha=0.8, linewidth=0)
-        right.fill_between(share, np.minimum(gain, 0), step="post", color=SERIES[1], alpha=0.8, linewidth=0)
-        right.axhline(0, color=FAINT, linewidth=1)
-        if as_ranks:
-            right.set_yscale("symlog")
-            right.yaxis.set_major_formatter("{x:,.0f}")
-        right.set_title(f"{names[1]}: better {won:.0f} %, worse {lost:.0f} %", loc="left")
-        right.set(xlabel="queries, in order of the difference, %", ylabel="places gained" if as_ranks else "difference")
-        return figure
-
-
 def training_curves(history: Sequence[Mapping[str, Any]]) -> Plot:
     """Loss and validation measures over training; `history` is one mapping of numbers per epoch (or per log line)."""
     # Mappings inside a row (`"validation": {"t2i hit@1": …}`) are taken apart; what is inside "losses" is a loss, what
@@ -561,12 +498,3 @@ def _band(first: int, following: int | None) -> str:
         return f"{first:,}"
     one_row = f"{first:,}–{following - 1:,}"
     return one_row if len(one_row) < 8 else one_row.replace("–", "–\n")
-
-
-def _gridded(points: NDArray[np.float64], cells: int = 24) -> NDArray[np.float64]:
-    """Points moved to a grid when there are many distinct ones, so that a plot of 25,000 queries stays small."""
-    if len(np.unique(points, axis=0)) <= 400:
-        return points
-    low, high = points.min(axis=0), points.max(axis=0)
-    step = np.where(high > low, (high - low) / cells, 1.0)
-    return np.asarray(low + np.round((points - low) / step) * step, np.float64)

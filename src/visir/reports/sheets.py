@@ -11,8 +11,6 @@ from PIL import Image, ImageDraw, ImageFont
 
 from visir.records import Collection, Injected
 from visir.reports.page import Card, Cards, Inline, Page, Paragraph, Section, check_page, embedded, inline, write_page
-from visir.robustness.corruptions import CORRUPTIONS, SEVERITIES
-from visir.robustness.random_stream import RandomStream
 from visir.shortcuts.view import PreviewPair
 from visir.storage import new_file
 
@@ -147,36 +145,3 @@ def _font(size: int) -> ImageFont.FreeTypeFont:
     import matplotlib
 
     return ImageFont.truetype(Path(matplotlib.get_data_path()) / "fonts" / "ttf" / "DejaVuSans.ttf", size)
-
-
-# All corruptions of one picture in all severities, as one picture.
-
-
-_NARROW, _HEADS = 12, 150
-
-
-def contact_sheet(picture: Image.Image, name: str, *, seed: int = 0, side: int = 224) -> Image.Image:
-    """A row for each corruption, a column for each severity; `picture` itself stands before every row."""
-    # `name`: the image's id, by which places and sides are drawn as in a view of seed `seed`. The picture is shown with
-    # its shorter side at `side` pixels, corrupted at its own size.
-    wide, high = (round(length * side / min(picture.size)) for length in picture.size)
-    label, small = _font(14), _font(12)
-    columns, rows = 1 + len(SEVERITIES), len(list(CORRUPTIONS))
-    cell = high + _NARROW + _LINE
-    sheet = Image.new("RGB", (_HEADS + columns * (wide + _NARROW), _NARROW + rows * cell), _BACK)
-    draw = ImageDraw.Draw(sheet)
-    for row, (key, corruption) in enumerate(CORRUPTIONS.items()):
-        top = _NARROW + row * cell
-        draw.text((_NARROW, top), corruption.title, _INK, label)
-        draw.text((_NARROW, top + _LINE), key, _SOFT, small)
-        for column in range(columns):
-            shown = (
-                picture
-                if column == 0
-                else corruption.change(picture, RandomStream(seed, key, name), SEVERITIES[column - 1])
-            )
-            left = _HEADS + column * (wide + _NARROW)
-            sheet.paste(shown.resize((wide, high), Image.Resampling.LANCZOS), (left, top))
-            caption = "as it is" if column == 0 else f"{column}: {corruption.describe(column)}"
-            draw.text((left, top + high + 2), caption, _SOFT, small)
-    return sheet

@@ -23,13 +23,13 @@ from visir.evaluation.stress.effect import GROUPS, Effect, Jaccard, RsumChange, 
 from visir.evaluation.stress.stress import DCG, Stress
 from visir.records import Collection, Items
 from visir.reports.evaluation import grouping_labels
-from visir.reports.examples import Answer, Example, ExampleQueries, first_ranks
+from visir.reports.examples import Answer, Example, ExampleQueries, first_ranks, shown_examples
 from visir.reports.page import Block, GalleryEntry, Inline, Paragraph, Section, Strip, Thumbnail, Tile, inline
 from visir.reports.plots import DASHES, SERIES, PlotMark, Square, dots, grid
 from visir.reports.report import Chart, StudyReport
-from visir.reports.shown import ShownItems, first_captions
+from visir.reports.shown import ShownItems
 from visir.reports.table import Cell, Column, Table, at
-from visir.reports.tables import card_table
+from visir.reports.views.parts import protocol_card, protocol_facts
 from visir.reports.words import meaning
 from visir.robustness.corruptions import corrupt, pictures
 from visir.robustness.perturbations import find
@@ -394,7 +394,7 @@ def stress_report(
     study: Stress, collection: Collection | None = None, *, granularity: str = "", fail_under: float | None = None
 ) -> StudyReport:
     """What a brittleness study says; with the collection also the worst-hit queries, pictured."""
-    protocol, numbers = study.protocol, _numbers(study, granularity, fail_under)
+    numbers = _numbers(study, granularity, fail_under)
     labels = [] if collection is None else grouping_labels(study.plain)
     sections = [
         Section("numbers", "What breaks it, and how badly", numbers, short="What breaks it"),
@@ -406,12 +406,7 @@ def stress_report(
         Section("same", "Do perturbations break the same captions?", _overlap(study), short="The same captions?"),
         Section("meaning", "What the numbers mean", _meaning(study)),
     ]
-    facts = {
-        "system": study.system,
-        "collection": protocol.collection,
-        "split": protocol.split,
-        "protocol": inline("<code>{}</code>", protocol.fingerprint[:12]),
-    }
+    facts = protocol_facts(study.system, study.protocol)
     files = {
         "stress.json": (lambda: as_dict(study), "every number of this page, and the protocol"),
         "stress.csv": (effects_table(study, wide=True), "the table"),
@@ -446,15 +441,8 @@ def _worst(study: Stress, collection: Collection) -> list[Block]:
     """The worst-hit queries, pictured, by what was perturbed."""
     hits = worst_hits(study, collection)
     tasks = {task: collection.task(task) for task in _SIDES if task in study.plain.tasks}
-    lists: list[tuple[Items, list[str]]] = []
-    for hit in hits:
-        task = tasks[hit.effect.outcome.task]
-        for example in (hit.before, hit.after):
-            lists.append((task.queries, [example.query]))
-            lists.append((task.documents, [answer.id for answer in (*example.positives, *example.top)]))
-    # The thumbnails are made in the order of the page, and share one budget.
-    pictures = [name for items, ids in lists if items.modality == "image" for name in ids]
-    shown = ShownItems(lists, budget=PICTURE_BUDGET, alternatives=first_captions(collection, pictures))
+    examples = ((tasks[hit.effect.outcome.task], example) for hit in hits for example in (hit.before, hit.after))
+    shown = shown_examples(examples, collection, PICTURE_BUDGET)
     lead = (
         "For each perturbation the query that lost most by it: what it found as it was, and what it found perturbed. "
         "The right answer has a tick and a solid green frame; what is new in a caption is underlined."
@@ -546,7 +534,7 @@ def _meaning(study: Stress) -> list[Block]:
         ("Test", f"{study.how}; Holm's correction over {study.family} effects."),
         ("What was done", f"{changes}."),
     ]
-    return [page.Definitions(entries), page.Fold("Protocol card", [replace(card_table(study.protocol), caption="")])]
+    return [page.Definitions(entries), protocol_card(study.protocol)]
 
 
 def granularity_line(collection: Collection) -> str:

@@ -8,6 +8,7 @@ from typing import Literal
 from visir.evaluation.compare import Comparison, Difference
 from visir.evaluation.explaining import Explanation
 from visir.evaluation.measures.measure import recalls_of
+from visir.evaluation.published.denominators import TELLING, Denominators
 from visir.evaluation.published.judge import TOLERANCE, Judgement, decimals_of
 from visir.records import Protocol, Result
 from visir.reports.table import Cell, Column, Table, between
@@ -174,6 +175,33 @@ def explain_table(explanation: Explanation, *, limit: int = 8, decimals: int = 2
         *([f"further off, not shown: {more}"] if more else []),
     ]
     return Table.of(columns, rows, caption="Which reading gives the published numbers", notes=notes)
+
+
+def denominators_table(digits: Denominators) -> Table:
+    """Which sizes can give the values of each row, how likely each fits by accident, and which cannot."""
+    columns = [Column(name) for name in ("system", "collection", "task", "printed", "can come from", "cannot")]
+    rows: list[list[Cell]] = []
+    for row in digits.rows:
+        likely = [
+            f"{size:,}{' (cut)' if row.possible[size] == 'cut' else ''} (by accident {100 * row.chance[size]:.2g} %)"
+            for size in row.likely[:3]
+        ]
+        if any_digits := [size for size in row.possible if size not in row.likely]:
+            likely.append(f"{min(any_digits):,} or more")
+        cannot = [f"{size:,}" for size in list(row.impossible)[:6]]
+        if len(row.impossible) > len(cannot):
+            cannot.append(f"{len(row.impossible) - len(cannot)} more")
+        printed = ", ".join(f"{label} {text}" for label, text in row.values.items())
+        cells = (row.system, row.collection, row.task, printed, "; ".join(likely), ", ".join(cannot))
+        rows.append([cell or None for cell in cells])
+    notes = []
+    for key, chances in digits.together.items():
+        telling = [f"{n:,} (by accident {100 * chance:.2g} %)" for n, chance in chances.items() if chance < TELLING]
+        if telling:
+            notes.append(f"every row of {' '.join(filter(None, key))} can come from {' or '.join(telling[:3])}")
+    if digits.left_out:
+        notes.append(f"no shares of queries, and not looked at: {', '.join(digits.left_out)}")
+    return Table.of(columns, rows, caption="Which numbers of queries can give the printed digits", notes=notes)
 
 
 def _aggregated(result: Result) -> list[str]:

@@ -409,9 +409,9 @@ def make(
         mapping: How the log's columns become events: the name of a preset ("shop-events"; `presets()` lists them), a
             TOML file, or a `LogMapping`.
         idle_minutes: More minutes than this without a request end a session.
-        zone: The time zone of hours, weekdays and days ("Europe/Amsterdam"); by default the mapping's.
+        zone: Time zone of hours, weekdays and days. Default: the mapping's. Such as "Europe/Amsterdam".
         locations: Only events of these locations are accepted, in the log's own words; by default the mapping's.
-        buckets: Parts of the work; by default chosen by the log's rows. Changes no result.
+        buckets: Parts of the work. Default: by the log's rows. Changes no result.
         threads: Default: one per core. Changes no result.
         memory: What the engine may hold ("2GB"); more is spilled to disk beside `out`. Changes no result.
         replace: Replace `out` where it is a folder of sessions.

@@ -12,6 +12,7 @@ link, and never in a folder that held something before visir made it.
 from visir.storage.claims import is_begun, locked, locked_or
 from visir.storage.disk import check_version
 from visir.storage.folder import (
+    Cells,
     FolderChange,
     LateCheck,
     changing,
@@ -41,6 +42,7 @@ from visir.storage.shared import ContentStore, SharedFolder
 
 __all__ = [
     "MANIFEST",
+    "Cells",
     "ContentStore",
     "FileRecord",
     "FolderChange",

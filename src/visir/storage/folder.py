@@ -584,6 +584,29 @@ def put(folder: str | Path, kind: FolderKind, files: Mapping[str, bytes], *, kee
                 change.file(name).touch()
 
 
+class Cells:
+    """A folder of finished cells: a cell is written in one step, and what is not listed is still to do."""
+
+    def __init__(self, path: Path, kind: FolderKind) -> None:
+        self.path, self.kind = path, kind
+
+    def names(self) -> list[str]:
+        """The files of the cells that are finished."""
+        return sorted(name for name in self._listed() if (self.path / name).is_file())
+
+    def put(self, contents: Mapping[str, bytes]) -> None:
+        """Write the files of a cell."""
+        put(self.path, self.kind, contents)
+
+    def load(self, name: str) -> Any:
+        """What the JSON file of a cell says; None where the cell is not finished."""
+        path = self.path / name
+        return read_written_json(path) if name in self._listed() and path.is_file() else None
+
+    def _listed(self) -> Mapping[str, Any]:
+        return Manifest.read(self.path, self.kind).files if (self.path / MANIFEST).is_file() else {}
+
+
 def remove_folder(folder: str | Path) -> list[str]:
     """Remove what the manifest and the claims of a folder name, and the folder if nothing is left; the files that are,
     because visir did not write them or somebody changed them since. A link stays, with all that it leads to."""

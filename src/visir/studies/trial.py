@@ -13,17 +13,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from visir.errors import ConfigurationError, VisirError
+from visir.errors import VisirError
 from visir.files import json_bytes
-from visir.fingerprint import hash_json
 from visir.progress import Progress
 from visir.records import Collection, Result
 from visir.storage import MANIFEST, FolderKind, Manifest, put, read_written_json
-from visir.studies.experiment import ExperimentContext
 from visir.threads import usable_cores
-from visir.training.recipe import Recipe, expand, read_recipe
-from visir.training.settings import Settings
-from visir.training.shipped import find_recipe
+from visir.training.recipe import Recipe
 
 if TYPE_CHECKING:
     from visir.encoders.base import Encoder
@@ -218,59 +214,6 @@ def run_trials(trials: Sequence[TrainingTrial], out: Path, *, jobs: int | None =
             hint="the same command goes on",
             code="trials-failed",
         )
-
-
-# Trainings that cells need: each done once for all studies, in a process of its own, resumed where it was stopped.
-
-
-class PriorTraining(Settings):
-    """A training that comes first: a recipe of `visir train`, and changes to it ("section.key=value")."""
-
-    recipe: str
-    set: tuple[str, ...] = ()
-
-    def resolved(self, seed: int) -> Recipe:
-        """The recipe with its changes and the seed."""
-        return read_recipe(find_recipe(self.recipe), [*self.set, f"seed={seed}"])
-
-
-def train_once(recipe: Recipe, context: ExperimentContext) -> Path:
-    """Train a recipe and evaluate its test split, without shortcuts and, where it has some, also with them."""
-    # The folder is named by the recipe's settings, so studies that agree on a training share it, and one that was
-    # changed has a folder of its own.
-
-    evaluations: dict[str, str | None] = {WITHOUT: None}
-    if recipe.shortcuts is not None:
-        evaluations[WITH] = str(recipe.shortcuts.record())
-    values = recipe.model_dump(mode="json")
-    values["data"].pop("obtain", None)
-    for words in ("title", "group"):
-        values.pop(words)
-    trial = DualEncoderTrial(f"{recipe.name}-{hash_json(values)[:10]}/seed{recipe.seed}", recipe, evaluations)
-    out = context.shared / "trainings"
-    with context.locks.for_folder(trial.folder(out)):
-        wait_for(trial.folder(out))
-        run_trials([trial], out, jobs=1)
-    return trial.folder(out)
-
-
-def wait_for(folder: Path) -> None:
-    """Wait for a training in this trial's folder that another process carries out."""
-    # When a study is killed, its trainings are not: they are processes of their own and go on. The study goes on once
-    # they are done.
-    from visir.training.folder import wait_until_free
-
-    wait_until_free(folder / CHECKPOINT, f"{folder}: is being trained by another process; waiting for it")
-
-
-def system_of(model: str | None, first: PriorTraining | None, context: ExperimentContext, where: str) -> str:
-    """The name of a model, or the checkpoint of the training that comes first."""
-
-    if (model is None) == (first is None):
-        raise ConfigurationError(f"{where}: name either a model or a training that comes first.", hint="model or first")
-    if first is not None:
-        return str(train_once(first.resolved(context.seed), context) / CHECKPOINT)
-    return expand(str(model))
 
 
 def main() -> None:

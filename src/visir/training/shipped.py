@@ -12,6 +12,7 @@ from typing import overload
 
 from visir.display import Tabular
 from visir.errors import ConfigurationError, nearest
+from visir.plugins import RECIPES, plugin_folders
 
 OWN = ("name", "title", "group")
 """Keys that a recipe does not take over from the one that it extends."""
@@ -29,7 +30,10 @@ FOLDER = Path(__file__).parents[1] / "recipes"
 
 def shipped_recipes(verb: str = "train", folder: Path = FOLDER) -> dict[str, Path]:
     """Their files by name, in alphabetical order; the folders they lie in are no part of the name."""
-    return dict(sorted((path.stem, path) for path in folder.rglob("*.toml") if _opens(path, verb)))
+    # Other packages add theirs to visir's own; the recipes of another folder are those of an application.
+    folders = (*plugin_folders(RECIPES), folder) if folder == FOLDER else (folder,)
+    files = (path for parent in folders for path in parent.rglob("*.toml"))
+    return dict(sorted({path.stem: path for path in files if _opens(path, verb)}.items()))
 
 
 @dataclass(frozen=True)
@@ -145,7 +149,8 @@ def find_recipe(name: str | Path, verb: str = "train", folder: Path = FOLDER) ->
         return shipped[str(name)]
     raise ConfigurationError(
         f"{name}: no such file, and no recipe of that name comes with visir.",
-        hint=f"{nearest(path.stem, shipped)}; all of them: visir {verb} --list",
+        hint=f"{nearest(path.stem, shipped)}; all of them: visir {verb} --list"
+        + ("" if plugin_folders(RECIPES) else "; those of the papers: pip install visir-papers"),
         code="no-such-file-no",
     )
 

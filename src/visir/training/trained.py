@@ -10,9 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-import numpy as np
 import orjson
-from numpy.typing import NDArray
 
 from visir.display import Plotted, Tabular
 from visir.encoders.checkpoints import ENCODER, read_description
@@ -22,31 +20,6 @@ from visir.storage.claims import make_folder
 
 if TYPE_CHECKING:
     from visir.encoders.base import Encoder
-
-
-# What every step of a training lost, one JSON object per line.
-
-# A training under a constraint in a few numbers: where its curves end, and what λ does (LTD, Figure 2).
-
-_END = 0.02
-"""The share of the steps that counts as the end: one batch differs more from the next than a curve moves in that."""
-
-
-def curve_end(values: NDArray[np.float64]) -> float:
-    """The mean of the last fiftieth of a curve."""
-    # values: (n,) the curve.
-    return float(values[-max(1, int(_END * len(values))) :].mean())
-
-
-def multiplier_course(values: NDArray[np.float64]) -> dict[str, float]:
-    """What the multiplier λ does."""
-    # values: (n,) λ over the steps, 0 and above.
-    after = values[int(values.argmax()) :]
-    zero = np.flatnonzero(after <= 0)
-    course = {"last": curve_end(values), "largest": float(values.max()), "least after its peak": float(after.min())}
-    if len(zero):
-        course["largest after 0"] = float(after[zero[0] :].max())
-    return {f"λ, {name}": value for name, value in course.items()}
 
 
 # The training curve: what each epoch came to.
@@ -123,6 +96,8 @@ class TrainingCurve(Tabular, Plotted, Sequence[Epoch]):
         course = f", loss {losses[0]:.3f} → {losses[-1]:.3f}" if losses else ""
         return f"TrainingCurve({self.name}: {len(self)} epochs{course}, epoch {self.chosen} kept)"
 
+
+# What every step of a training lost, one JSON object per line.
 
 STEPS_FILE = "steps.jsonl"
 

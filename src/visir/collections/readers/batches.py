@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, compress, islice
 from pathlib import Path
@@ -106,8 +106,9 @@ def _objects(parts: list[Any]) -> Batch:
     return Batch(str, parts if are(parts, {dict}) else [part if isinstance(part, dict) else {} for part in parts])
 
 
-def are(values: Any, kinds: set[type]) -> bool:
-    return {*map(type, values)} <= kinds
+def are(values: Any, kinds: Collection[type]) -> bool:
+    """Whether all values are of these types, and of no type under them."""
+    return {*map(type, values)} <= {*kinds}
 
 
 def as_lists(values: Any) -> Lists:
@@ -120,7 +121,8 @@ def as_lists(values: Any) -> Lists:
 
 
 def as_text(ids: list[Any]) -> list[str]:
-    return ids if are(ids, _TEXT) else list(map(str, ids))
+    """Ids, numbers or text, as text."""
+    return ids if are(ids, {str}) else list(map(str, ids))
 
 
 def lines_of(line: str, file: Path, fault: Callable[[str], None], is_whole: bool) -> Iterator[Batch]:

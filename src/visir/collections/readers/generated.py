@@ -11,7 +11,7 @@ from visir.errors import CollectionError, raise_faults
 from visir.records import Collection, TaskFile, TaskSet
 
 if TYPE_CHECKING:
-    from visir.collections.scenes.generate import Length
+    from visir.collections.scenes.captions import Length
 
 
 def read(

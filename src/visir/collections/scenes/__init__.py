@@ -4,9 +4,9 @@ So that everything runs with no download, and so that one can later ask a traine
 holds (thesis chapter 4, with known truth). `scenes(1000)` is a collection like any other; its images are drawn when
 looked at.
 
-The road through the files: `facts` (the world, and how scenes are drawn from it) → `draw` (how a figure and a landscape
-are painted) → `places`, `render` (the figures, the picture); `language`, `languages` (the captions); `generate` (the
-collection).
+The road through the files: `facts` (the world, how scenes are drawn from it, and what is true of them) → `draw` (the
+painter of the strokes in `pictures.toml`) → `render` (the picture); `languages` (one grammar, and a table for each
+language) → `captions` (other lengths, roles and edits); `generate` (the collection), `choice` and `composed` (tasks).
 """
 
 from visir.collections.scenes.composed import ComposedQuery, compose, composed_scenes

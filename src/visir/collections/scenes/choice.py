@@ -26,14 +26,16 @@ from pathlib import Path
 
 from visir.collections.draft import Side as TaskSide
 from visir.collections.draft import TaskDraft
-from visir.collections.scenes.facts import BY_NAME, Claim, Scene, claims_of, clearly_differ, sample_scene
+from visir.collections.scenes.facts import BY_NAME, Claim, Draws, Scene, claims_of, clearly_differ, sample_scene
 from visir.collections.scenes.generate import SPLITS, check_arguments, location, split_names
-from visir.collections.scenes.languages import GRAMMARS, RELATIONS, SIDES, TELLS, Grammar, Side, Thing
-from visir.collections.scenes.palette import Draws
+from visir.collections.scenes.languages import GRAMMARS, TELLS, Grammar
 from visir.records import TaskFile, TaskSet
 
 Maker = Callable[[Scene, Draws, Grammar], "Contrast | None"]
 SHARED = ("colour", "place", "subject")
+SIDES = {"left of": "left", "right of": "right"}
+_MIRRORED = {"left": "right", "right": "left"}
+_OTHER = {"first": "second", "second": "first", "first_colour": "second_colour", "second_colour": "first_colour"}
 _VARIATIONS = 9_000
 """The first of the salts of `Scene.chance` that give other wordings."""
 _MOST_TRIES = 100
@@ -93,17 +95,18 @@ def _swap_object(scene: Scene, draws: Draws, grammar: Grammar) -> Contrast | Non
     """ "A ball is to the left of a dog" and "A dog is to the left of a ball"; either order is as often right."""
     if scene.relation not in SIDES:
         return None
-    side: Side = draws.one_of(("left", "right"))
-    first: Thing = "companion" if side == SIDES[scene.relation] else "subject"
-    claims = claims_of(scene, ("colour", "companion", "companion_colour", "place", "relation", "subject"))
-    other = scene.with_fact("relation", RELATIONS[_MIRRORED[SIDES[scene.relation]]])
-    wording = draws.below(1 << 20)
+    side = draws.one_of(("left", "right"))
+    claims = claims_of(scene, (*SHARED, "companion", "companion_colour", "relation"))
+    other = scene.with_fact("relation", f"{_MIRRORED[SIDES[scene.relation]]} of")
+    wording = 50 + draws.below(1 << 20) % 50
+    things = {"first": scene.companion, "first_colour": scene.companion_colour}
+    things |= {"second": scene.subject, "second_colour": scene.colour}
+    exchanged = {name: things[_OTHER[name]] for name in things}
+    if side != SIDES[scene.relation]:
+        things, exchanged = exchanged, things
     right, wrong = (
-        Statement(grammar.beside(scene, thing, side, Draws(scene, 50 + wording % 50)), statements)
-        for thing, statements in (
-            (first, claims),
-            (_OTHER_THING[first], claims_of(other, (claim.fact for claim in claims))),
-        )
+        Statement(grammar.say("beside", scene, Draws(scene, wording), side=side, **named), statements)
+        for named, statements in ((things, claims), (exchanged, claims_of(other, (claim.fact for claim in claims))))
     )
     return Contrast("swap_object", "relation", right, wrong, other)
 
@@ -113,9 +116,12 @@ def _swap_direction(scene: Scene, draws: Draws, grammar: Grammar) -> Contrast | 
     side = SIDES.get(scene.relation)
     if side is None or scene.position != _MIRRORED[side]:
         return None
-    other = scene.with_facts({"relation": RELATIONS[_MIRRORED[side]], "position": side})
-    facts = ("colour", "companion", "companion_colour", "place", "position", "relation", "subject")
-    right, wrong = (Statement(grammar.beside_at(shown), claims_of(shown, facts)) for shown in (scene, other))
+    other = scene.with_facts({"relation": f"{_MIRRORED[side]} of", "position": side})
+    facts = (*SHARED, "companion", "companion_colour", "position", "relation")
+    right, wrong = (
+        Statement(grammar.say("beside_at", shown, Draws(shown, 0), side=SIDES[shown.relation]), claims_of(shown, facts))
+        for shown in (scene, other)
+    )
     return Contrast("swap_direction", "position+relation", right, wrong, other)
 
 
@@ -141,17 +147,15 @@ def _negation(scene: Scene, draws: Draws, grammar: Grammar) -> Contrast | None:
     for shown, absent in ((here, there), (there, here)):
         wording = Draws(scene, purpose)
         if fact == "colour":
-            text = grammar.contrast(scene, shown, absent, wording)
+            text = grammar.say("contrast", scene, wording, so=shown, not_so=absent)
             claims = (*claims_of(scene, ("place", "subject")), Claim(fact, shown), Claim(fact, absent, negated=True))
         else:
-            text = grammar.without(f"without_{fact}", scene, absent, wording)
+            text = grammar.say(f"without_{fact}", scene, wording, absent=absent)
             claims = (*claims_of(scene, SHARED), Claim(fact, absent, negated=True))
         statements.append(Statement(text, claims))
     return Contrast("negation", fact, statements[0], statements[1], other)
 
 
-_MIRRORED: dict[Side, Side] = {"left": "right", "right": "left"}
-_OTHER_THING: dict[Thing, Thing] = {"subject": "companion", "companion": "subject"}
 _ALL = (0, 1, 2, 3, 4)
 
 CATEGORIES: dict[str, Maker] = {

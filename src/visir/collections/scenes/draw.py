@@ -1,119 +1,244 @@
-"""The pen: draws a figure in unit coordinates as a map of *materials*, so that one drawing serves every paint.
-
-A figure lives in a box from (0, 0) at the top left to (1, 1) at the bottom right; it stands on y = 1 and looks to the
-right. A material is "main" (the told colour), "dark" and "light" (its shade and tint), "ink", "nothing" (a hole), or a
-name in `palette.FIXED`. Drawing is done at four times the final resolution and averaged down: smooth edges from integer
-arithmetic.
-"""
+"""Drawings: the strokes of `pictures.toml`, the painter, and figures as sprites that can be painted in any colour."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import re
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFilter
 
-from visir.collections.scenes.palette import CREAM, FIXED, RGB
+from visir.errors import VisirError
 
+RGB = tuple[int, int, int]
 Point = tuple[float, float]
 
-OVERSAMPLING = 4
-MATERIALS = {name: index for index, name in enumerate(("nothing", "main", "dark", "light", "pattern", "ink", *FIXED))}
+VERBS: dict[str, tuple[int, tuple[str, ...]]] = {
+    "oval": (2, ()), "box": (2, ()), "disc": (1, ("radius",)), "pie": (1, ("radius", "start", "end")),
+    "shape": (3, ()), "blob": (3, ()), "stroke": (1, ("width",)), "line": (2, ("width",)),
+    "hills": (1, ("height", "waves", "phase")), "slope": (2, ()),
+}  # fmt: skip
+"""What strokes do: how many points they have at least, and what they must say. Any other verb is another drawing."""
+_OPTIONAL = {"box": ("corner",), "blob": ("steps",)}
+_NUMBER = re.compile("#[0-9a-f]{6}")
+_LENGTHS = ("radius", "width", "corner", "size")
 
 
-class Pen:
-    """Draws on a square map of `side` × `side` pixels (already oversampled); every length is a share of the box."""
+class Stroke(NamedTuple):
+    """One stroke of a drawing."""
 
-    MARGIN = 0.03
+    verb: str
+    colours: tuple[str, ...]
+    points: tuple[Point, ...]
+    options: Mapping[str, float]
+    repeat: tuple[int, int] = (1, 1)  # how many columns and rows of it there are, and from one to the next
+    step: Point = (0.0, 0.0)
 
-    def __init__(self, side: int) -> None:
-        self.side = side
-        self.map = Image.new("L", (side, side), 0)
-        self._draw = ImageDraw.Draw(self.map)
+    def placed(self, x: float, y: float, size: float, main: str) -> Stroke:
+        """The stroke of a drawing whose origin lies at a point, whose unit is `size`, and whose "main" is a colour."""
+        verb, colours, points, options, repeat, step = self
+        return Stroke(
+            verb,
+            tuple([main if colour == "main" else colour for colour in colours]),
+            tuple([(x + size * px, y + size * py) for px, py in points]),
+            {name: value * size if name in _LENGTHS else value for name, value in options.items()},
+            repeat,
+            step,
+        )
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """The strokes of a drawing, and what a scene needs to know of it."""
+
+    strokes: tuple[Stroke, ...]
+    seat: Point = (0.5, 0.2)  # the point on which something may stand
+    scale: float = 1.0  # corrects how large it is drawn
+    paints: tuple[RGB, ...] = ()  # what its "main" may be, where no fact says it
+
+
+@cache
+def _file() -> dict[str, Any]:
+    return tomllib.loads(Path(__file__).with_name("pictures.toml").read_text("utf-8"))
+
+
+@cache
+def colours(table: str) -> dict[str, RGB]:
+    """The colours of a table of `pictures.toml`: "paint", "pattern_paint" or "materials"."""
+    return {name: rgb(colour) for name, colour in _file()[table].items()}
+
+
+def rgb(colour: str) -> RGB:
+    """A colour from its number as in HTML: "#ff8000"."""
+    return int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16)
+
+
+@cache
+def _known_colours() -> frozenset[str]:
+    given = "- nothing main dark light ink top bottom star halo glow body crater white shade"
+    return frozenset((*given.split(), *_file()["materials"]))
+
+
+@cache
+def drawing(name: str) -> Drawing:
+    """A drawing by its name in `pictures.toml`. `VisirError` says which line is not a stroke."""
+    table = _file()["drawings"][name]
+    strokes = tuple(_stroke(name, line) for line in table["strokes"].strip().splitlines())
+    seat = table.get("seat", (0.5, 0.2))
+    return Drawing(strokes, (seat[0], seat[1]), table.get("scale", 1.0), tuple(map(rgb, table.get("paints", ()))))
+
+
+def _stroke(name: str, line: str) -> Stroke:
+    """The stroke that a line of a drawing says."""
+    try:
+        verb, colour, *words = line.split()
+        points, options = [], dict[str, list[float]]()
+        for word in words:
+            if "," in word:
+                x, y = word.split(",")
+                points.append((float(x), float(y)))
+            elif word.isalpha():
+                options[word] = []
+            else:
+                options[[*options][-1]].append(float(word))
+        (columns, rows), (dx, dy) = options.pop("repeat", [1, 1]), options.pop("step", [0, 0])
+        parts = tuple(colour.split("/"))
+        if any(part not in _known_colours() and not _NUMBER.fullmatch(part) for part in parts):
+            raise ValueError
+        if verb not in VERBS and verb not in _file()["drawings"]:
+            raise ValueError
+        least, needed = VERBS.get(verb, (1, ("size",)))
+        if len(points) < least or not {*needed} <= {*options} <= {*needed, *_OPTIONAL.get(verb, ())}:
+            raise ValueError
+        single = {word: value for word, (value,) in options.items()}
+        return Stroke(verb, parts, tuple(points), single, (int(columns), int(rows)), (dx, dy))
+    except (ValueError, IndexError, KeyError) as error:
+        raise VisirError(
+            f"pictures.toml: drawing {name!r}: {line!r} is not a stroke",
+            hint="the head of the file says how strokes are written",
+            code="not-a-stroke",
+        ) from error
+
+
+class Painter:
+    """Paints strokes on a square image; every length is a share of its side, less a margin all around."""
+
+    def __init__(self, image: Image.Image, margin: float = 0.0) -> None:
+        self.image = image
+        self._draw = ImageDraw.Draw(image)
+        self._margin, self._room, self._side = margin, 1 - 2 * margin, image.width
+
+    def paint(self, strokes: Sequence[Stroke], colours: Mapping[str, Any], horizon: float = 0.0) -> None:
+        """Paint with these colours by name; y up to 0.5 counts from the horizon."""
+        for verb, names, points, options, (columns, rows), (dx, dy) in strokes:
+            if horizon:
+                points = tuple((x, y + horizon if y < 0.5 else y) for x, y in points)
+            for _ in range(columns):
+                there = points
+                for _ in range(rows):
+                    if verb in VERBS:
+                        fills = [colours[name] if name in colours else rgb(name) for name in names]
+                        getattr(self, verb)(there, *fills, **options)
+                    else:
+                        inner = drawing(verb).strokes
+                        self.paint([part.placed(*there[0], options["size"], *names) for part in inner], colours)
+                    there = tuple((x, y + dy) for x, y in there)
+                points = tuple((x + dx, y) for x, y in points)
 
     def _at(self, x: float, y: float) -> tuple[int, int]:
-        room = 1 - 2 * self.MARGIN
-        return round((self.MARGIN + x * room) * self.side), round((self.MARGIN + y * room) * self.side)
+        return round((self._margin + x * self._room) * self._side), round((self._margin + y * self._room) * self._side)
 
-    def box(self, x0: float, y0: float, x1: float, y1: float, material: str, corner: float = 0.0) -> None:
+    def _around(self, points: Sequence[Point], radius: float) -> tuple[int, ...]:
+        ((x, y),) = points
+        return *self._at(x - radius, y - radius), *self._at(x + radius, y + radius)
+
+    def oval(self, points: Sequence[Point], fill: Any) -> None:
+        """An ellipse in the box between two corners."""
+        self._draw.ellipse([self._at(*point) for point in points], fill=fill)
+
+    def box(self, points: Sequence[Point], fill: Any, corner: float = 0.0) -> None:
         """A rectangle with corners rounded by `corner`."""
-        radius = round(corner * self.side)
-        self._draw.rounded_rectangle((*self._at(x0, y0), *self._at(x1, y1)), radius, fill=MATERIALS[material])
+        self._draw.rounded_rectangle([self._at(*point) for point in points], round(corner * self._side), fill=fill)
 
-    def oval(self, x0: float, y0: float, x1: float, y1: float, material: str) -> None:
-        """An ellipse in the box from (x0, y0) to (x1, y1)."""
-        self._draw.ellipse((*self._at(x0, y0), *self._at(x1, y1)), fill=MATERIALS[material])
+    def disc(self, points: Sequence[Point], fill: Any, radius: float) -> None:
+        """A disc."""
+        self._draw.ellipse(self._around(points, radius), fill=fill)
 
-    def disc(self, x: float, y: float, radius: float, material: str) -> None:
-        """A disc around (x, y)."""
-        self.oval(x - radius, y - radius, x + radius, y + radius, material)
-
-    def pie(self, x: float, y: float, radius: float, start: float, end: float, material: str) -> None:
+    def pie(self, points: Sequence[Point], fill: Any, radius: float, start: float, end: float) -> None:
         """A slice of a disc from `start` to `end` degrees, clockwise from three o'clock."""
-        corners = (*self._at(x - radius, y - radius), *self._at(x + radius, y + radius))
-        self._draw.pieslice(corners, start, end, fill=MATERIALS[material])
+        self._draw.pieslice(self._around(points, radius), start, end, fill=fill)
 
-    def shape(self, points: Sequence[Point], material: str) -> None:
+    def shape(self, points: Sequence[Point], fill: Any) -> None:
         """A polygon."""
-        self._draw.polygon([self._at(*point) for point in points], fill=MATERIALS[material])
+        self._draw.polygon([self._at(*point) for point in points], fill=fill)
 
-    def blob(self, points: Sequence[Point], material: str, steps: int = 8) -> None:
+    def blob(self, points: Sequence[Point], fill: Any, steps: float = 8) -> None:
         """A smooth closed curve through the points (a uniform Catmull–Rom spline), filled."""
         n, outline = len(points), []
         for i in range(n):
             a, b, c, d = (points[(i + k) % n] for k in (-1, 0, 1, 2))
-            for step in range(steps):
+            for step in range(int(steps)):
                 t = step / steps
                 outline.append((_spline(a[0], b[0], c[0], d[0], t), _spline(a[1], b[1], c[1], d[1], t)))
-        self.shape(outline, material)
+        self.shape(outline, fill)
 
-    def stroke(self, points: Sequence[Point], width: float, material: str) -> None:
+    def stroke(self, points: Sequence[Point], fill: Any, width: float) -> None:
         """A line with round ends and joints."""
+        self.line(points, fill, width, None)
+        for point in points:
+            self.disc([point], fill, width / 2)
+
+    def line(self, points: Sequence[Point], fill: Any, width: float, joint: str | None = "curve") -> None:
+        """A line with smooth joints."""
         pixels = [self._at(*point) for point in points]
-        self._draw.line(pixels, fill=MATERIALS[material], width=max(1, round(width * self.side)))
-        for x, y in points:
-            self.disc(x, y, width / 2, material)
+        self._draw.line(pixels, fill=fill, width=max(1, round(width * self._side)), joint=joint)
 
-    def wheel(self, x: float, radius: float, y: float | None = None) -> None:
-        """A wheel that stands on the ground (or whose middle is at y)."""
-        y = 1 - radius if y is None else y
-        self.disc(x, y, radius, "tyre")
-        self.disc(x, y, radius * 0.5, "steel")
+    def hills(self, points: Sequence[Point], fill: Any, height: float, waves: float, phase: float) -> None:
+        """Everything below a gently waving line around y."""
+        steps, y = 48, points[0][1]
+        line = [(i / steps, y - height * math.sin(phase + waves * math.tau * i / steps)) for i in range(steps + 1)]
+        self.shape([*line, (1.01, 1.01), (-0.01, 1.01)], fill)
 
-    def eye(self, x: float, y: float, radius: float = 0.028) -> None:
-        """A dark eye with a glint."""
-        self.disc(x, y, radius, "black")
-        self.disc(x + radius * 0.3, y - radius * 0.35, radius * 0.38, "snow")
+    def slope(self, points: Sequence[Point], upper: RGB, lower: RGB) -> None:
+        """A vertical gradient over the whole width, only where something is painted already."""
+        y0, y1 = (self._at(*point)[1] for point in points)
+        ramp = Image.linear_gradient("L").resize((self._side, max(1, y1 - y0)))
+        band = Image.composite(Image.new("RGB", ramp.size, lower), Image.new("RGB", ramp.size, upper), ramp)
+        painted = self.image.getchannel("A").crop((0, y0, self._side, y1))
+        self.image.paste(band, (0, y0), painted)
 
 
 def _spline(a: float, b: float, c: float, d: float, t: float) -> float:
     return b + 0.5 * t * (c - a + t * (2 * a - 5 * b + 4 * c - d + t * (3 * (b - c) + d - a)))
 
 
-# Sprites: a drawing with its pattern, outline and soft shading, ready to be painted in any colour in microseconds.
+def picture(paint: Callable[[Painter], None], side: int) -> Image.Image:
+    """What is painted on a transparent square, RGBA: at three times the resolution, and then averaged down."""
+    painter = Painter(Image.new("RGBA", (side * 3, side * 3), (0, 0, 0, 0)))
+    paint(painter)
+    return painter.image.reduce(3)
 
 
-Drawing = Callable[[Pen], None]
+# Sprites: a figure with its pattern, outline and soft shading, ready to be painted in any colour in microseconds. It is
+# drawn as a map of materials, so that one drawing serves every paint, at four times the final resolution, and averaged
+# down: smooth edges from integer arithmetic.
+
 Floats = npt.NDArray[np.float32]
-
+OVERSAMPLING = 4
 INK: RGB = (52, 48, 72)
 
 
-@dataclass(frozen=True)
-class SceneObject:
-    """A drawing and what a scene needs to know of it."""
-
-    # `seat` is the point on which something may stand; `scale` corrects how large it is drawn; `verbs` are what it does
-    # when it simply is somewhere.
-
-    draw: Drawing
-    seat: Point = (0.5, 0.2)
-    scale: float = 1.0
-    verbs: tuple[str, ...] = ("stands",)
+@cache
+def _materials() -> dict[str, int]:
+    names = ("nothing", "main", "dark", "light", "pattern", "ink", *colours("materials"))
+    return {name: number for number, name in enumerate(names)}
 
 
 @dataclass(frozen=True)
@@ -126,57 +251,55 @@ class _Coverage:
 
 
 def paint(
-    draw: Drawing,
+    name: str,
     side: int,
     colour: RGB,
-    second: RGB = CREAM,
+    second: RGB | None = None,
     *,
     pattern: str = "plain",
     light: tuple[float, float, float] = (1.0, 1.0, 1.0),
 ) -> Image.Image:
     """The sprite as an RGBA image of `side` × `side` pixels: `colour` for the paint, `second` for its pattern."""
     # `light` multiplies the whole: the light of the time of day.
-    parts = _coverage(draw, side, pattern)
-    rgb = parts.fixed + parts.paint * np.array(colour, np.float32) + parts.tint * np.float32(255)
+    parts = _coverage(name, side, pattern)
+    pixels = parts.fixed + parts.paint * np.array(colour, np.float32) + parts.tint * np.float32(255)
     if pattern != "plain":
-        rgb += parts.second * np.array(second, np.float32)
-    rgb *= np.array(light, np.float32) / np.maximum(parts.alpha, np.float32(1 / 512))
-    rgba = np.concatenate([rgb, parts.alpha * np.float32(255)], axis=2)
+        pixels += parts.second * np.array(second or colours("materials")["cream"], np.float32)
+    pixels *= np.array(light, np.float32) / np.maximum(parts.alpha, np.float32(1 / 512))
+    rgba = np.concatenate([pixels, parts.alpha * np.float32(255)], axis=2)
     return Image.fromarray(np.clip(rgba + np.float32(0.5), 0, 255).astype(np.uint8), "RGBA")
 
 
 @lru_cache(maxsize=4096)
-def painted(draw: Drawing, side: int, colour: RGB, light: tuple[float, float, float]) -> Image.Image:
+def painted(name: str, side: int, colour: RGB, light: tuple[float, float, float]) -> Image.Image:
     """A plain sprite, kept: for things that come in few colours."""
-    return paint(draw, side, colour, light=light)
+    return paint(name, side, colour, light=light)
 
 
 @lru_cache(maxsize=4096)
-def _coverage(draw: Drawing, side: int, pattern: str) -> _Coverage:
-    pen = Pen(side * OVERSAMPLING)
-    draw(pen)
-    materials = _outlined(pen.map, max(1, round(side * OVERSAMPLING / 44)))
+def _coverage(name: str, side: int, pattern: str) -> _Coverage:
+    index, whole = _materials(), side * OVERSAMPLING
+    painter = Painter(Image.new("L", (whole, whole), 0), margin=0.03)
+    painter.paint(drawing(name).strokes, index)
+    pixels = np.array(_outlined(painter.image, max(1, round(whole / 44))))
     if pattern != "plain":
-        pixels = np.array(materials)
-        pixels[(pixels == MATERIALS["main"]) & _pattern(pattern, side * OVERSAMPLING)] = MATERIALS["pattern"]
-        materials = Image.fromarray(pixels)
-    used = set(np.unique(np.array(materials)).tolist())
+        pixels[(pixels == index["main"]) & _pattern(pattern, whole)] = index["pattern"]
+    used = set(np.unique(pixels).tolist())
 
     def share(name: str) -> Floats:
         """The share (0–1) of every final pixel that is covered by the material."""
-        if MATERIALS[name] not in used:
+        if index[name] not in used:
             return np.zeros((side, side, 1), np.float32)
-        lookup = [255 if i == MATERIALS[name] else 0 for i in range(256)]
-        covered = np.asarray(materials.point(lookup).reduce(OVERSAMPLING), np.float32)
-        return (covered / np.float32(255))[:, :, None]
+        covered = Image.fromarray((pixels == index[name]) * np.uint8(255)).reduce(OVERSAMPLING)
+        return (np.asarray(covered, np.float32) / np.float32(255))[:, :, None]
 
     shade = np.linspace(1.05, 0.90, side, dtype=np.float32)[:, None, None]  # soft light from above
     main, dark, light, ink = share("main"), share("dark"), share("light"), share("ink")
     fixed = np.zeros((side, side, 3), np.float32)
     alpha = main + dark + light + ink + share("pattern")
-    for name, colour in FIXED.items():
-        if MATERIALS[name] in used:
-            part = share(name)
+    for material, colour in colours("materials").items():
+        if index[material] in used:
+            part = share(material)
             alpha = alpha + part
             fixed += part * np.array(colour, np.float32)
     fixed = fixed * shade + ink * np.float32(0.68) * np.array(INK, np.float32)
@@ -190,7 +313,7 @@ def _outlined(materials: Image.Image, width: int) -> Image.Image:
     """A thin dark line around the figure: legible on any background, at any size."""
     solid = materials.point([0] + [255] * 255)
     grown = solid.filter(ImageFilter.BoxBlur(width)).point([0] * 8 + [255] * 248)
-    ring = Image.new("L", materials.size, MATERIALS["ink"])
+    ring = Image.new("L", materials.size, _materials()["ink"])
     out = Image.composite(ring, Image.new("L", materials.size, 0), grown)
     out.paste(materials, mask=solid)
     return out
@@ -212,72 +335,12 @@ def _pattern(name: str, side: int) -> npt.NDArray[np.bool_]:
     return chosen
 
 
+@lru_cache(maxsize=512)
 def shadow(width: int) -> Image.Image:
     """A soft round shadow on the ground, `width` pixels wide, as a mask."""
-    return _shadow(max(4, width))
-
-
-@lru_cache(maxsize=512)
-def _shadow(width: int) -> Image.Image:
+    width = max(4, width)
     height = max(3, width // 4)
     y = (np.arange(height, dtype=np.float32) + np.float32(0.5)) / np.float32(height) * 2 - 1
     x = (np.arange(width, dtype=np.float32) + np.float32(0.5)) / np.float32(width) * 2 - 1
     depth = np.clip(1 - (x * x)[None, :] - (y * y)[:, None], 0, 1)
     return Image.fromarray((np.minimum(depth * 2, 1) * 78).astype(np.uint8))
-
-
-# The brush: paints landscapes in plain colours on a square in unit coordinates, y downwards, then averages it down.
-
-
-_BRUSH_OVERSAMPLING = 3
-
-
-class Brush:
-    """Paints on a transparent square; `picture` is the result at the final `side`."""
-
-    def __init__(self, side: int) -> None:
-        self.pixels = side * _BRUSH_OVERSAMPLING
-        self.image = Image.new("RGBA", (self.pixels, self.pixels), (0, 0, 0, 0))
-        self.draw = ImageDraw.Draw(self.image)
-
-    def _scale(self, *values: float) -> list[int]:
-        return [round(value * self.pixels) for value in values]
-
-    def oval(self, x0: float, y0: float, x1: float, y1: float, colour: RGB) -> None:
-        """An ellipse."""
-        self.draw.ellipse(self._scale(x0, y0, x1, y1), fill=colour)
-
-    def disc(self, x: float, y: float, radius: float, colour: RGB) -> None:
-        """A disc."""
-        self.oval(x - radius, y - radius, x + radius, y + radius, colour)
-
-    def box(self, x0: float, y0: float, x1: float, y1: float, colour: RGB, corner: float = 0.0) -> None:
-        """A rectangle, its corners rounded by `corner`."""
-        self.draw.rounded_rectangle(self._scale(x0, y0, x1, y1), round(corner * self.pixels), fill=colour)
-
-    def shape(self, points: Sequence[tuple[float, float]], colour: RGB) -> None:
-        """A polygon."""
-        self.draw.polygon([tuple(self._scale(*point)) for point in points], fill=colour)
-
-    def line(self, points: Sequence[tuple[float, float]], width: float, colour: RGB) -> None:
-        """A line with smooth joints."""
-        pixels = [tuple(self._scale(*point)) for point in points]
-        self.draw.line(pixels, fill=colour, width=max(1, round(width * self.pixels)), joint="curve")
-
-    def hills(self, y: float, height: float, waves: float, phase: float, colour: RGB) -> None:
-        """Everything below a gently waving line around `y`."""
-        steps = 48
-        line = [(i / steps, y - height * math.sin(phase + waves * math.tau * i / steps)) for i in range(steps + 1)]
-        self.shape([*line, (1.01, 1.01), (-0.01, 1.01)], colour)
-
-    def slope(self, top: float, bottom: float, upper: RGB, lower: RGB) -> None:
-        """A vertical gradient over the whole width, only where something is painted already."""
-        y0, y1 = round(top * self.pixels), round(bottom * self.pixels)
-        ramp = Image.linear_gradient("L").resize((self.pixels, max(1, y1 - y0)))
-        band = Image.composite(Image.new("RGB", ramp.size, lower), Image.new("RGB", ramp.size, upper), ramp)
-        painted = self.image.getchannel("A").crop((0, y0, self.pixels, y1))
-        self.image.paste(band, (0, y0), painted)
-
-    def picture(self) -> Image.Image:
-        """The painting at its final resolution, RGBA."""
-        return self.image.reduce(_BRUSH_OVERSAMPLING)

@@ -17,9 +17,9 @@ platforms and NumPy versions. So a scene does not depend on how many others are 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from visir.errors import VisirError, nearest
 
 Role = Literal["shared", "specific", "irrelevant"]
 CAPTIONS_PER_SCENE = 5
+T = TypeVar("T")
 
 COLOURS = ("red", "orange", "yellow", "green", "blue", "purple", "pink", "white")
 
@@ -52,11 +53,9 @@ class Fact:
         return frozenset() if self.caption is None else frozenset({self.caption})
 
 
-SUBJECTS = (
-    *("dog", "cat", "rabbit", "pig", "elephant", "sheep", "duck", "turtle", "snail", "giraffe"),
-    *("car", "bus", "truck", "tractor", "train", "boat", "rocket"),
-    *("tent", "armchair", "teapot", "robot", "umbrella"),
-)
+ANIMALS = ("dog", "cat", "rabbit", "pig", "elephant", "sheep", "duck", "turtle", "snail", "giraffe")
+VEHICLES = ("car", "bus", "truck", "tractor", "train", "boat", "rocket")
+SUBJECTS = (*ANIMALS, *VEHICLES, "tent", "armchair", "teapot", "robot", "umbrella")
 PLACES = ("beach", "meadow", "desert", "street", "mountains", "forest", "lake", "farm")
 COMPANIONS = ("ball", "bucket", "present", "flowerpot", "mug", "lantern", "hat", "drum", "mushroom", "suitcase")
 LANDMARKS = ("house", "church", "castle", "windmill", "lighthouse", "Ferris wheel", "circus tent", "water tower")
@@ -116,9 +115,9 @@ class Scene:
     variation: int = 0
 
     def __post_init__(self) -> None:
+        values = self.__dict__
         for fact in FACTS:
-            value = getattr(self, fact.name)
-            if value not in fact.values:
+            if (value := values[fact.name]) not in fact.values:
                 raise VisirError(
                     f"scene: {fact.name} cannot be {value!r}",
                     hint=nearest(str(value), [str(v) for v in fact.values]),
@@ -127,16 +126,14 @@ class Scene:
 
     def with_fact(self, name: str, value: str | int) -> Scene:
         """The same scene with one fact changed (and the same `variation`, so that nothing else moves)."""
-        if name not in BY_NAME:
-            raise VisirError(f"scene: there is no fact {name!r}", hint=nearest(name, BY_NAME))
-        return replace(self, **{name: value})  # type: ignore[arg-type]
+        return self.with_facts({name: value})
 
     def with_facts(self, changes: Mapping[str, str | int]) -> Scene:
         """The same scene with several facts changed."""
-        scene = self
-        for name, value in changes.items():
-            scene = scene.with_fact(name, value)
-        return scene
+        for name in changes:
+            if name not in BY_NAME:
+                raise VisirError(f"scene: there is no fact {name!r}", hint=nearest(name, BY_NAME))
+        return replace(self, **changes)  # type: ignore[arg-type]
 
     def differences(self, other: Scene) -> tuple[str, ...]:
         """The names of the facts in which two scenes differ."""
@@ -147,7 +144,7 @@ class Scene:
         z = (self.variation * 0x9E3779B97F4A7C15 + (salt + 1) * 0xD1B54A32D192ED03) & 0xFFFFFFFFFFFFFFFF
         z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & 0xFFFFFFFFFFFFFFFF
         z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & 0xFFFFFFFFFFFFFFFF
-        return ((z ^ (z >> 31)) >> 11) / (1 << 53)
+        return ((z ^ (z >> 31)) >> 11) * 2.0**-53
 
 
 def _words(seed: int, index: int, count: int) -> list[int]:
@@ -162,9 +159,9 @@ def sample_scene(seed: int, index: int) -> Scene:
 
     The remainder of a 32-bit word favours the first values by less than one part in 10**8.
     """
-    words = _words(seed, index, len(FACTS) + 1)
-    values = {fact.name: fact.values[word % len(fact.values)] for fact, word in zip(FACTS, words, strict=False)}
-    return Scene(**values, variation=words[-1])  # type: ignore[arg-type]
+    *words, variation = _words(seed, index, len(FACTS) + 1)
+    values: list[Any] = [fact.values[word % len(fact.values)] for fact, word in zip(FACTS, words, strict=True)]
+    return Scene(*values, variation)  # type: ignore[call-arg]  # a value for every fact
 
 
 def change_one(scene: Scene, seed: int, index: int) -> tuple[Scene, str]:
@@ -187,6 +184,35 @@ def fact_names(role: Role | None = None, *, caption: int | None = None) -> tuple
         for fact in FACTS
         if (role is None or fact.role == role) and (caption is None or caption in fact.tellers)
     )
+
+
+# Choices for one scene that are no facts: the same on every machine, in any order.
+
+_FIRST = 10_000
+"""Pictures and captions use smaller salts of `Scene.chance`."""
+
+
+class Draws:
+    """A stream of choices that the `variation` of a scene and a number name."""
+
+    def __init__(self, scene: Scene, purpose: int) -> None:
+        self._chance = scene.chance
+        self._salt = _FIRST * (purpose + 1)
+
+    def below(self, n: int) -> int:
+        """A whole number from 0 to n - 1."""
+        self._salt += 1
+        return int(self._chance(self._salt) * n)
+
+    def one_of(self, values: Sequence[T]) -> T:
+        """One of the values."""
+        self._salt += 1
+        return values[int(self._chance(self._salt) * len(values))]
+
+    def shuffled(self, values: Sequence[T]) -> list[T]:
+        """All values in another order."""
+        rest = list(values)
+        return [rest.pop(self.below(len(rest))) for _ in range(len(rest))]
 
 
 assert tuple(f.name for f in FACTS) == tuple(f.name for f in fields(Scene))[:-1]

@@ -3,232 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from visir.collections.scenes.facts import (
-    BY_NAME,
-    CAPTIONS_PER_SCENE,
-    FACTS,
-    Scene,
-    change_one,
-    fact_names,
-    sample_scene,
-)
-from visir.collections.scenes.languages import GRAMMARS, KINDS, TELLS, Caption, article, plural, sentence, ways_to_say
-from visir.collections.scenes.palette import Draws
+from visir.collections.scenes.captions import ROLES, Length, written_captions
+from visir.collections.scenes.facts import BY_NAME, FACTS, Scene, change_one, sample_scene
+from visir.collections.scenes.languages import GRAMMARS
 from visir.collections.scenes.render import LARGEST, SMALLEST, render
 from visir.errors import CollectionError, nearest, raise_faults
 from visir.records import Collection
 
-# Long and short captions, in English.
-
-LONG_TELLS = frozenset({*fact_names("shared"), *fact_names("specific"), "ground"})
-SHORT_TELLS = tuple(tells - {"place"} for tells in TELLS)
-
-_LONG, _SHORT = 70, 71
-"""The purposes of draws."""
-_SIZES = {
-    "small": (
-        "it is small and takes up only a little of the picture",
-        "it is a small one, with a lot of room around it",
-    ),
-    "medium": ("it is medium-sized, neither small nor large", "its size is in between: it is neither small nor large"),
-    "large": ("it is large and takes up a good part of the picture", "it is a large one, the largest thing close by"),
-}
-_PATTERNS = {
-    "plain": ("its surface is plain, without any stripes, spots or checks", "it has no pattern at all: it is plain"),
-    "striped": ("its surface is striped, with stripes of a second colour", "as for its pattern, it is striped"),
-    "spotted": ("its surface is spotted, with dots of a second colour", "as for its pattern, it is spotted"),
-    "checked": ("its surface is checked, like a chessboard in two colours", "as for its pattern, it is checked"),
-}
-_WEATHER = {
-    "clear": ("the weather is fine and the sky is clear", "it is clear: there is neither rain nor snow nor fog"),
-    "cloudy": ("the weather is cloudy, but it does not rain", "there are big clouds in the sky: it is cloudy, but dry"),
-    "rainy": (
-        "the weather is rainy, and drops are falling everywhere",
-        "it is raining, and the sky is grey with clouds",
-    ),
-    "snowy": ("the weather is snowy, and flakes are falling everywhere", "it is snowing, and the ground is white"),
-    "foggy": ("the weather is foggy, so that the distance is hard to see", "fog lies over everything that is far away"),
-    "stormy": (
-        "the weather is stormy: it rains, and there is lightning",
-        "there is a thunderstorm with rain and lightning",
-    ),
-}
-_TIMES = {
-    "day": ("all of this is seen by day", "it is daytime, neither evening nor night"),
-    "sunset": ("all of this is seen at sunset, in the light of the evening", "the sun is about to set: it is evening"),
-    "night": (
-        "all of this is seen at night, in the light of the moon",
-        "it is night, and everything is dark and bluish",
-    ),
-}
-_GROUND = {
-    "flowers": "small flowers", "stones": "small stones", "tufts": "tufts of grass", "shells": "sea shells",
-}  # fmt: skip
-
-
-def long_caption(scene: Scene) -> Caption:
-    """One caption of 100 to 250 words that tells every fact in `LONG_TELLS`."""
-    draws = Draws(scene, _LONG)
-    thing, other = f"the {scene.subject}", f"the {scene.companion}"
-    place = draws.one_of(ways_to_say("place", scene.place))
-    number = ways_to_say("flyers", scene.flyers)[0]
-    flyers = plural(scene.flyer) if scene.flyers > 1 else scene.flyer
-    relation = draws.one_of(ways_to_say("relation", scene.relation))
-    position = draws.one_of(ways_to_say("position", scene.position))
-    full_name = article(f"{scene.colour} {scene.subject}")
-    opening = draws.one_of(
-        (
-            f"this is a picture of {full_name}, which is {place}",
-            f"the picture shows {full_name} {place}",
-            f"what you see here is {full_name} {place}",
-        )
-    )
-    groups = [
-        (
-            draws.one_of((f"when you look at {thing}, you see that {{}}", f"about the size of {thing}: {{}}")).format(
-                draws.one_of(_SIZES[scene.size])
-            ),
-            f"{draws.one_of(_PATTERNS[scene.pattern])}, and its main colour is {scene.colour}",
-        ),
-        (
-            draws.one_of(
-                (
-                    f"there is {article(scene.companion)} close to {thing}",
-                    f"{thing} is not alone: there is {article(scene.companion)}, too",
-                )
-            ),
-            f"{other} is {relation} {thing}, as seen by whoever looks at the picture",
-            f"the colour of {other} is {scene.companion_colour}",
-        ),
-        (
-            draws.one_of(
-                (
-                    f"in the sky above {thing}, you can count {number} {flyers}",
-                    f"high above {thing}, there {'are' if scene.flyers > 1 else 'is'} {number} {flyers} in the air",
-                )
-            ),
-            f"there is nothing else that flies, and the number is exactly {number}",
-        ),
-        (draws.one_of(_WEATHER[scene.weather]),),
-        (draws.one_of(_TIMES[scene.time]),),
-        (draws.one_of((f"you find {thing} {position} of the picture", f"{thing} stands {position} of the picture")),),
-        (
-            draws.one_of(
-                (
-                    f"far away, behind everything else, stands {article(scene.landmark)}",
-                    f"if you look into the distance, you see {article(scene.landmark)} on the horizon",
-                )
-            ),
-        ),
-        (
-            draws.one_of(
-                (
-                    f"the ground all around is scattered with {_GROUND[scene.ground]}",
-                    f"here and there on the ground, {_GROUND[scene.ground]} can be seen",
-                )
-            ),
-        ),
-    ]
-    sentences = [opening, *(text for group in draws.shuffled(groups) for text in group)]
-    return Caption(" ".join(map(sentence, sentences)), LONG_TELLS)
-
-
-def short_captions(scene: Scene) -> tuple[Caption, ...]:
-    """Five captions of a few words. Each tells what caption 0–4 tells, but for the place."""
-    draws = Draws(scene, _SHORT)
-    thing, other = article(f"{scene.colour} {scene.subject}"), article(f"{scene.companion_colour} {scene.companion}")
-    flyers = plural(scene.flyer) if scene.flyers > 1 else scene.flyer
-    moment = {"day": "day", "sunset": "evening", "night": "night"}[scene.time]
-    size, pattern, relation, number, weather, position = (
-        draws.one_of(ways_to_say(fact, getattr(scene, fact)))
-        for fact in ("size", "pattern", "relation", "flyers", "weather", "position")
-    )
-    texts = (
-        article(f"{size} {pattern} {scene.colour} {scene.subject}"),
-        f"{other} {relation} {thing}",
-        f"{number} {flyers} above {thing}",
-        f"{thing} on {article(f'{weather} {moment}')}",
-        f"{thing} {position}, {article(scene.landmark)} behind",
-    )
-    return tuple(Caption(f"{texts[k][0].upper()}{texts[k][1:]}", SHORT_TELLS[k]) for k in range(CAPTIONS_PER_SCENE))
-
-
-# Captions that tell whichever facts they are to tell: roles that rotate, and a world in which every fact is shared.
-
-SHARED = "shared"
-STEP = 3
-"""By how many facts the roles move on: as many as are shared."""
-ROLES = (*(str(rotation) for rotation in range(len(FACTS) // STEP)), SHARED)
-_PURPOSE = 80  # of draws; caption k has 80 + k
-
-
-@cache
-def facts_by_caption(roles: str) -> tuple[frozenset[str], ...]:
-    """The facts that caption 0–4 tells."""
-    if roles == SHARED:
-        return (frozenset(fact.name for fact in FACTS),) * CAPTIONS_PER_SCENE
-    first = STEP * int(roles)
-    return tuple(
-        frozenset(
-            FACTS[(place + first) % len(FACTS)].name for place, fact in enumerate(FACTS) if caption in fact.tellers
-        )
-        for caption in range(CAPTIONS_PER_SCENE)
-    )
-
-
-def plain_captions(scene: Scene, roles: str) -> tuple[Caption, ...]:
-    """Five captions of a scene, each with a clause for every fact that it tells."""
-    return tuple(_caption(scene, names, number) for number, names in enumerate(facts_by_caption(roles)))
-
-
-_CLAUSES = {
-    "subject": "the main thing is {}",
-    **dict.fromkeys(("colour", "size", "pattern"), "the main thing is {}"),
-    "place": "the scene is {}",
-    "companion": "the other thing is {}",
-    "companion_colour": "the other thing is {}",
-    "relation": "the other thing is {} the main one",
-    "flyer": "{} are in the air",
-    "flyers": "{} in the air",
-    "weather": "the weather is {}",
-    "time": "the time is {}",
-    "position": "the main thing is {} of the picture",
-    "landmark": "{} stands in the distance",
-    "facing": "the main thing faces {}",
-    "sun_side": "the sun or the moon is on the {}",
-    "horizon": "the horizon is {}",
-    "ground": "{} lie on the ground",
-}
-"""How a plain caption tells each fact."""
-
-
-def _caption(scene: Scene, names: frozenset[str], number: int) -> Caption:
-    draws = Draws(scene, _PURPOSE + number)
-    clauses = []
-    for name in draws.shuffled([fact.name for fact in FACTS if fact.name in names]):
-        value = getattr(scene, name)
-        words = draws.one_of(ways_to_say(name, value))
-        if name in ("subject", "companion", "landmark"):
-            words = article(words)
-        elif name == "flyer":
-            words = plural(str(value))
-        elif name == "flyers":
-            words = f"{words} of a kind {'is' if value == 1 else 'are'}"
-        clauses.append(_CLAUSES[name].format(words))
-    return Caption(sentence(", ".join(clauses)), names)
-
-
 SCHEME = "scene:"
 RELEVANCE = "facts"
 """The name of the judgements by truth: every image of which everything a caption tells is so, is relevant to it."""
-Length = Literal["usual", "short", "long"]
 SPLITS: Mapping[str, float] = {"train": 0.8, "val": 0.1, "test": 0.1}
 
 
@@ -267,7 +57,7 @@ def scenes(
         length: "usual": five captions of one sentence. "short": five of a few words, which do not tell the place.
             "long": one of 100 to 250 words that tells all that captions can tell. The last two are in English only.
         roles: Which facts captions tell: "usual"; "0" to "5", where the roles of facts rotate; "shared", where every
-            caption tells every fact. All but the usual are plain English clauses (`visir.collections.scenes.generate`).
+            caption tells every fact. All but the usual are plain English clauses (`visir.collections.scenes.captions`).
 
     Raises:
         CollectionError: Listing everything that is wrong with the arguments.
@@ -284,19 +74,12 @@ def scenes(
     drawn = [_scene(seed, index, near_duplicates) for index in range(n)]
     ids = [f"scene-{seed}-{index:06d}" for index in range(n)]
     written = [
-        (row, f"{ids[row]}{suffix}", code, kind, caption)
+        (row, f"{ids[row]}{suffix}", code, kind, caption.text, caption.tells)
         for row, (scene, _) in enumerate(drawn)
         for suffix, code, kind, caption in written_captions(scene, languages, length, roles)
     ]
-    captions = {
-        "id": [caption_id for _, caption_id, _, _, _ in written],
-        "text": [caption.text for _, _, _, _, caption in written],
-        "image_id": [ids[row] for row, _, _, _, _ in written],
-    }
-    if languages != ["en"]:
-        captions["language"] = [code for _, _, code, _, _ in written]
-    tells = [caption.tells for _, _, _, _, caption in written]
-    owners = np.array([row for row, _, _, _, _ in written], np.int64)
+    owners, caption_ids, codes, kinds, texts, tells = map(list, zip(*written, strict=True))
+    listed = {names: [fact.name for fact in FACTS if fact.name in names] for names in set(tells)}
     return Collection.build(
         "scenes",
         images={
@@ -304,37 +87,23 @@ def scenes(
             "path": [_place(seed, index, size, scene, changed) for index, (scene, changed) in enumerate(drawn)],
             "split": split_names([changed is not None for _, changed in drawn], splits),
         },
-        captions=captions,
-        judgements=_judgements(ids, [scene for scene, _ in drawn], captions["id"], owners, tells),
+        captions={
+            "id": caption_ids,
+            "text": texts,
+            "image_id": [ids[row] for row in owners],
+            **({"language": codes} if languages != ["en"] else {}),
+        },
+        judgements=_judgements(ids, [scene for scene, _ in drawn], caption_ids, np.array(owners, np.int64), tells),
         source=_source(seed, size, near_duplicates, languages, length, roles),
         facts=_facts(ids, drawn, tells),
         caption_facts=pa.table(
             {
-                "caption_id": pa.array(captions["id"], pa.string()),
-                "kind": pa.array([kind for _, _, _, kind, _ in written], pa.string()),
-                "tells": pa.array(
-                    [[fact.name for fact in FACTS if fact.name in names] for names in tells], pa.list_(pa.string())
-                ),
+                "caption_id": pa.array(caption_ids, pa.string()),
+                "kind": pa.array(kinds, pa.string()),
+                "tells": pa.array([listed[names] for names in tells], pa.list_(pa.string())),
             }
         ),
     )
-
-
-def written_captions(
-    scene: Scene, languages: Sequence[str], length: Length, roles: str = "usual"
-) -> list[tuple[str, str, str, Caption]]:
-    """The captions of a scene: the ending of each id, language, kind, and the caption."""
-    if roles != "usual":
-        return [(f"#{k}", "en", f"plain {k}", caption) for k, caption in enumerate(plain_captions(scene, roles))]
-    if length == "long":
-        return [("#long", "en", "long", long_caption(scene))]
-    if length == "short":
-        return [(f"#short{k}", "en", KINDS[k], caption) for k, caption in enumerate(short_captions(scene))]
-    return [
-        (f"#{'' if code == 'en' else code}{k}", code, KINDS[k], caption)
-        for code in languages
-        for k, caption in enumerate(GRAMMARS[code].describe(scene))
-    ]
 
 
 def location(seed: int, index: int, size: int, changes: Mapping[str, str | int] | None = None) -> str:

@@ -40,6 +40,7 @@ _OTHER_NAMES = {
     "voc2007": "pascalvoc2007",
     "imagenet1k": "imagenet",
     "clevrclassification": "clevrcounts",
+    "imagenet7": "imagenet-7",
 }
 """Other names of the same data sets, those of torchvision among them."""
 
@@ -72,13 +73,10 @@ def clip_prompts(name: str) -> ClipPrompts:
 
 def list_name(data_set: str) -> str | None:
     """The name of the list for a data set: "OxfordIIITPet" → "oxfordpets"; None where CLIP has none."""
-    lists = _lists()
-    if data_set.lower() in lists:
-        return data_set.lower()
-    plain = "".join(character for character in data_set.lower() if character.isalnum())
-    plain = {"imagenet7": "imagenet-7"}.get(plain, plain)
-    plain = _OTHER_NAMES.get(plain, plain)
-    return plain if plain in lists else None
+    for name in (data_set.lower(), _OTHER_NAMES.get(letters(data_set), letters(data_set))):
+        if name in _lists():
+            return name
+    return None
 
 
 @lru_cache(maxsize=1)
@@ -164,6 +162,11 @@ class ClassNames:
         return len(self.classes)
 
 
+def letters(name: str) -> str:
+    """The letters and digits of a name, capitals or not: by them names are matched."""
+    return "".join(character for character in name.casefold() if character.isalnum())
+
+
 def tidied(label: str) -> str:
     """A label as words: "001.Black_footed_Albatross" → "Black footed Albatross"."""
     words = _NUMBERED.sub("", label).replace("_", " ").split()
@@ -206,18 +209,15 @@ def resolve_names(given: Any, labels: Sequence[str], *, ordered: bool = False) -
     if not names:
         raise ConfigurationError("there are no class names.", hint='classes="cat,dog"')
     repeated = sorted({name for name in names if names.count(name) > 1})
-    by_letters = {_letters(label): label for label in labels}
-    matched = [
-        next((by_letters[key] for key in map(_letters, several) if key in by_letters), None) for several in names
-    ]
+    by_letters = {letters(tidied(label)): label for label in labels}
+    keys = [[letters(tidied(name)) for name in several] for several in names]
+    matched = [next((by_letters[key] for key in of_class if key in by_letters), None) for of_class in keys]
     if all(matched) and len(set(matched)) == len(matched):
         return ClassNames(tuple(label for label in matched if label), tuple(names), origin)
     if len(names) == len(labels) and _by_place(matched, labels, ordered):
         return ClassNames(tuple(labels), tuple(names), f"{origin}, matched by place")
     if repeated:
-        raise ConfigurationError(
-            f"class names repeat: {', '.join(map(_first, repeated[:_SHOWN]))}.", code="class-names-repeat"
-        )
+        raise _repeat([several[0] for several in repeated])
     missing = [label for label in labels if label not in matched]
     if not missing:  # further names are classes that no picture has
         classes = [label or name[0] for label, name in zip(matched, names, strict=True)]
@@ -225,7 +225,7 @@ def resolve_names(given: Any, labels: Sequence[str], *, ordered: bool = False) -
     unmatched = [name for name, label in zip(names, matched, strict=True) if label is None]
     raise ConfigurationError(
         f"the {len(names):,} class names ({origin}) do not fit the {len(labels):,} classes of the data: no class is "
-        f"called {_listed(map(_first, unmatched))}; no name for {_listed(missing)}.",
+        f"called {_listed(several[0] for several in unmatched)}; no name for {_listed(missing)}.",
         hint="say which is which: classes={'label': 'name', …}, or a CSV with the columns label,name",
         code="no-class-called-no",
     )
@@ -239,7 +239,7 @@ def free_names(given: Any) -> ClassNames:
     first = [several[0] for several in names]
     repeated = sorted({name for name in first if first.count(name) > 1})
     if repeated and not origin.startswith(PREFIX):
-        raise ConfigurationError(f"class names repeat: {', '.join(repeated[:_SHOWN])}.", code="class-names-repeat")
+        raise _repeat(repeated)
     if len(names) < 2:
         raise ConfigurationError(
             f"{len(names)} class name: there is nothing to choose from.", hint='"cat,dog,other"', code="nothing-choose"
@@ -289,12 +289,8 @@ def _several(name: Any) -> tuple[str, ...]:
     return (name,) if isinstance(name, str) else tuple(str(part) for part in name)
 
 
-def _letters(name: str) -> str:
-    return "".join(character for character in tidied(name).casefold() if character.isalnum())
-
-
-def _first(names: Sequence[str]) -> str:
-    return names[0]
+def _repeat(names: Sequence[str]) -> ConfigurationError:
+    return ConfigurationError(f"class names repeat: {', '.join(names[:_SHOWN])}.", code="class-names-repeat")
 
 
 def _listed(names: Any) -> str:
@@ -307,6 +303,9 @@ def _listed(names: Any) -> str:
 
 
 Matrix = NDArray[np.float64]
+SCALE = 100.0
+"""By which cosines are multiplied, as CLIP has it."""
+_ROWS = 8192
 
 
 def unit(vectors: NDArray[Any]) -> Matrix:
@@ -338,9 +337,6 @@ def cosines(pictures: NDArray[Any], classes: Matrix) -> NDArray[np.float32]:
     for start in range(0, len(pictures), _ROWS):
         scores[start : start + _ROWS] = unit(pictures[start : start + _ROWS]) @ classes.T
     return scores
-
-
-_ROWS = 8192
 
 
 # Where vectors of pictures and of classes come from: a model, or vectors that exist already.

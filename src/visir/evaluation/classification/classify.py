@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from visir.collections import open_source
 from visir.collections.tables import is_table
@@ -18,16 +16,33 @@ from visir.errors import CollectionError, ConfigurationError, nearest, raise_fau
 from visir.evaluation.classification.class_names import (
     PLAIN,
     PREFIX,
+    SCALE,
     ClassNames,
     Features,
+    Matrix,
     Templates,
     cosines,
     free_names,
+    letters,
     list_name,
     resolve_names,
     templates_of,
-    unit,
     written_names,
+)
+from visir.evaluation.classification.few_shot import (
+    ALPHA,
+    ALPHAS,
+    BETA,
+    BETAS,
+    FEW_SHOT,
+    FIXED,
+    FOLDS,
+    STRENGTHS,
+    VALIDATION_SHOTS,
+    FewShotPlan,
+    Tuning,
+    draw_pictures,
+    few_shot,
 )
 from visir.evaluation.classification.labelling import (
     CAPTION,
@@ -36,144 +51,9 @@ from visir.evaluation.classification.labelling import (
     find_truth,
     label_pictures,
 )
-from visir.evaluation.classification.result import Classification, Codes, Key, Predictions, judged
-from visir.evaluation.classification.tip_adapter import (
-    ALPHA,
-    ALPHAS,
-    BETA,
-    BETAS,
-    FIXED,
-    FOLDS,
-    SCALE,
-    STRENGTHS,
-    VALIDATION_SHOTS,
-    Matrix,
-    Shots,
-    Tuning,
-    check_tuning,
-    first_of_each,
-    probe_scores,
-    shuffled_by_class,
-    tip_scores,
-)
+from visir.evaluation.classification.result import ALL, Classification, Key, Predictions, judged
 from visir.evaluation.sources import check_open_options
-from visir.progress import Progress
-from visir.records import Collection, Items
-
-# Few-shot classifiers over several draws of shots.
-
-FEW_SHOT = ("linear-probe", "tip-adapter", "tip-adapter-f")
-ALL = -1
-"""Stands for all training pictures."""
-
-
-@dataclass(frozen=True)
-class FewShotPlan:
-    """What is drawn and fitted."""
-
-    methods: tuple[str, ...]  # some of `FEW_SHOT`
-    shots: tuple[int, ...]  # pictures of each class, in ascending order; `ALL` for all
-    draws: int  # how often shots are drawn
-    tuning: Tuning  # what settings are chosen on
-    seed: int  # the seed
-
-
-@dataclass(frozen=True, eq=False)
-class DrawnPictures:
-    """The rows that each draw takes, by class in random order, and the vectors of the rows that are used."""
-
-    codes: Codes  # (n,) the classes of all pictures
-    orders: Sequence[Sequence[Codes]]  # for each draw and class the rows in the order of the draw
-    vectors: NDArray[Any]  # (used, d) vectors
-    places: Codes  # (n,) the row of each picture in `vectors`; -1 for unused and broken ones
-    items: Items  # the n pictures
-
-    def drawn(self, most: int | None) -> Codes:
-        """The rows that any draw takes; without broken pictures."""
-        rows: Codes = np.unique(np.concatenate([first_of_each(order, most) for order in self.orders]))
-        used: Codes = rows[self.places[rows] >= 0]
-        return used
-
-    def take(self, draw: int, count: int | None) -> tuple[NDArray[Any], Codes]:
-        """Vectors and classes of the first few pictures of each class of a draw."""
-        rows = first_of_each(self.orders[draw], count)
-        rows = rows[self.places[rows] >= 0]
-        return self.vectors[self.places[rows]], self.codes[rows]
-
-
-def draw_pictures(features: Features, pictures: LabelledPictures, plan: FewShotPlan, most: int | None) -> DrawnPictures:
-    """Draw pictures and embed those that are used; all of them where that costs little."""
-    ids = pictures.collection.images["id"].to_pylist()
-    draws = plan.draws if most is not None else 1
-    orders = [shuffled_by_class(ids, pictures.codes, len(pictures.classes), plan.seed, draw) for draw in range(draws)]
-    orders *= plan.draws if most is None else 1
-    rows = np.unique(np.concatenate([first_of_each(order, most) for order in orders]))
-    items = pictures.items
-    if len(rows) * 2 >= len(items) or features.at_hand(items):
-        rows = np.arange(len(items))
-    embeddings = features.of_pictures(items.take(rows))
-    places = np.full(len(items), -1, np.int64)
-    place_of = {name: row for row, name in enumerate(ids)}
-    places[[place_of[name] for name in embeddings.ids.to_pylist()]] = np.arange(len(embeddings))
-    return DrawnPictures(pictures.codes, orders, embeddings.vectors, places, items)
-
-
-def count_measured(features: Features, training: DrawnPictures, most: int | None, measured: Items, vectors: Any) -> int:
-    """How many of the pictures that are drawn are also among those that are measured (`Features.marks`)."""
-    # vectors: (n, d) their vectors.
-    rows = training.drawn(most)
-    known = set(features.marks(measured, vectors))
-    marks = features.marks(training.items.take(rows), training.vectors[training.places[rows]])
-    return sum(mark in known for mark in marks)
-
-
-def few_shot(
-    plan: FewShotPlan,
-    training: DrawnPictures,
-    validation: DrawnPictures | None,
-    pictures: NDArray[Any],
-    truth: Codes,
-    class_vectors: NDArray[Any] | None,
-    classes: int,
-) -> dict[tuple[str, int], Predictions]:
-    """Fit every method to every draw, and predict."""
-    # pictures: (n, d) vectors of the pictures that are measured.
-    # truth: (n,) their classes.
-    # class_vectors: (classes, d) unit vectors of the classes; None for a model without texts.
-    tests = {False: _unit32(pictures), True: np.asarray(pictures, np.float32)}
-    text = None if class_vectors is None else class_vectors.astype(np.float32)
-    results: dict[tuple[str, int], list[Predictions]] = {
-        (method, count): [] for method in plan.methods for count in plan.shots
-    }
-    total = sum(1 if count == ALL else plan.draws for count in plan.shots) * len(plan.methods)
-    with Progress("fitting", total, "classifiers") as advance:
-        for count in plan.shots:
-            for draw in range(1 if count == ALL else plan.draws):
-                for method in plan.methods:
-                    raw = method == "linear-probe" and plan.tuning == "clip"
-                    number = None if count == ALL else count
-                    vectors, codes = training.take(draw, number)
-                    judged_vectors = judged_codes = None
-                    if validation is not None:
-                        most = None if number is None else min(number, VALIDATION_SHOTS)
-                        judged_vectors, judged_codes = validation.take(draw, most)
-                        judged_vectors = np.asarray(judged_vectors, np.float32) if raw else _unit32(judged_vectors)
-                    made = np.asarray(vectors, np.float32) if raw else _unit32(vectors)
-                    shots = Shots(made, codes, classes, judged_vectors, judged_codes, plan.tuning != "fixed")
-                    if method == "linear-probe":
-                        scores, setting = probe_scores(shots, tests[raw], clip=raw)
-                    else:
-                        trained = method == "tip-adapter-f"
-                        scores, setting = tip_scores(shots, tests[False], text, trained=trained, seed=plan.seed + draw)
-                    results[method, count].append(judged(scores, truth, setting))
-                    advance()
-    return {key: Predictions.stacked(draws) for key, draws in results.items()}
-
-
-def _unit32(vectors: NDArray[Any]) -> Matrix:
-    unit_vectors: Matrix = unit(vectors).astype(np.float32)
-    return unit_vectors
-
+from visir.records import Collection
 
 # The protocol of a classification: everything on which its numbers depend.
 
@@ -185,13 +65,9 @@ def protocol_of(
     names: ClassNames,
     templates: Templates,
     features: Features,
-    shots: Sequence[int],
-    draws: int,
-    tuning: str,
-    train: str,
+    plan: FewShotPlan,
     validation: str,
-    seed: int,
-    keys: Sequence[Key],
+    keys: Iterable[Key],
 ) -> tuple[tuple[str, str], ...]:
     """(label, value) rows."""
     collection = labelled.collection
@@ -209,28 +85,22 @@ def protocol_of(
         if "zero-shot, plain" in methods:
             rows.append(("plain reading", f"one template: {PLAIN!r}"))
     if methods & set(FEW_SHOT):
-        counts = ", ".join("all" if count == ALL else str(count) for count in shots)
+        counts = ", ".join("all" if count == ALL else str(count) for count in plan.shots)
         rows += [
             ("shots", f"{counts} of each class; fewer shots are among more"),
-            ("drawn", f"{draws} times from {train}, seed {seed}"),
-            ("settings", _settings(tuning, validation)),
+            ("drawn", f"{plan.draws} times from {plan.train}, seed {plan.seed}"),
+            ("settings", _settings(plan.tuning, validation)),
         ]
     if "linear-probe" in methods:
-        rows.append(("linear-probe", _probe(tuning)))
+        rows.append(("linear-probe", _probe(plan.tuning)))
     if methods & {"tip-adapter", "tip-adapter-f"}:
         text = f"{SCALE:g} × cosine with the class vectors" if features.has_texts else "no texts: the cache alone"
         grid, usual = f"β of {_span(BETAS)}", f"β = {BETA:g}"
         if features.has_texts:
             grid, usual = f"α of {_span(ALPHAS)}, {grid}", f"α = {ALPHA:g}, {usual}"
         rows.append(("tip-adapter", f"{text}; {grid}; {usual} where not chosen; one vector for each shot, no crops"))
-    rows += [
-        ("ties", "against the model"),
-        (
-            "intervals",
-            "95 %: of one draw Wilson over pictures; of several Student's t over draws",
-        ),
-    ]
-    return tuple(rows)
+    intervals = "95 %: of one draw Wilson over pictures; of several Student's t over draws"
+    return (*rows, ("ties", "against the model"), ("intervals", intervals))
 
 
 def _settings(tuning: str, validation: str) -> str:
@@ -333,10 +203,11 @@ def classify(
         shots: Training pictures of each class: 16, (1, 2, 4, 8, 16), "all"; 0 for zero-shot alone.
         draws: How often shots are drawn.
         methods: Some of "zero-shot", "linear-probe", "tip-adapter", "tip-adapter-f"; None takes all that can be had.
-        tuning: What strength, α and β are chosen on: "validation" (at most four pictures of each class of the split
-            "val"), "cross-validation" on the shots, "fixed" for the usual values, "clip" for the linear probe as CLIP
-            does it. "auto" is "validation" where there is that split, else "cross-validation"; with one shot "fixed".
-        truth: Where the class of a picture stands: a column, "folder", "caption"; "none" labels all. None finds out.
+        tuning: What strength, α and β are chosen on: "auto", "validation", "cross-validation", "fixed", "clip". At most
+            four pictures of each class of the split "val"; cross-validation on the shots; the usual values; the linear
+            probe as CLIP does it.
+        truth: Where the class of a picture stands: a column, "folder", "caption"; "none" labels all. Default: finds
+            out. None finds out.
         split: The split that is measured; None is "test", else "val", else everything.
         train: The split that shots are drawn from.
         seed: Another seed draws other shots.
@@ -371,25 +242,22 @@ def classify(
     if truth is None and classes is None and are_pairs(source):
         truth = CAPTION
     features = Features.of(model, device=device, dtype=dtype, **encoding)
-    labelled = find_truth(opened, truth, _letters_of(classes))
-    if labelled is None:
+    all_labelled = find_truth(opened, truth, _letters_of(classes))
+    if all_labelled is None:
         return _labels(opened, features, classes, templates, split, counts)
-    names = _names(classes, labelled)
+    names = _names(classes, all_labelled)
     wanted = _methods(methods, features, counts)
-    prompts = templates_of(templates if templates is not None else _usual_templates(labelled, classes))
-    notes = _notes_on_names(labelled.classes)
-    labelled, others = labelled.among(names.classes), labelled
+    prompts = templates_of(templates if templates is not None else _usual_templates(all_labelled, classes))
+    labelled = all_labelled.among(names.classes)
     measured = split if split is not None else next((name for name in ("test", "val") if name in opened.splits), None)
     part = labelled.part(measured)
     if not len(part.codes):
         raise CollectionError(f"{opened.name}: no picture with a class in {measured or 'it'}.")
-    left_out = len(others.part(measured).codes) - len(part.codes)
     test = features.of_pictures(part.items)
-    broken = len(part.codes) - len(test)
-    if broken:
-        part = _without_broken(part, test.ids.to_pylist())
-    results: dict[tuple[str, int], Predictions] = {}
-    class_vectors = None
+    notes = _notes(all_labelled, measured, len(part.codes), len(test))
+    part = part.only(test.ids)
+    results: dict[Key, Predictions] = {}
+    class_vectors: Matrix | None = None
     if features.has_texts and (wanted - {"linear-probe"}):
         class_vectors = features.of_classes(names, prompts)
     if "zero-shot" in wanted:
@@ -398,45 +266,33 @@ def classify(
             plain = features.of_classes(names, Templates("own", (PLAIN,)))
             results["zero-shot, plain", 0] = judged(cosines(test.vectors, plain), part.codes)
         results["zero-shot", 0] = judged(cosines(test.vectors, class_vectors), part.codes)
-    notes += _notes(others.without_class(measured), left_out, broken)
+    plan = FewShotPlan(tuple(name for name in FEW_SHOT if name in wanted), counts, draws, tuning, seed, train)
     validation = ""
-    if counts and wanted & set(FEW_SHOT):
-        plan = FewShotPlan(tuple(name for name in FEW_SHOT if name in wanted), counts, draws, tuning, seed)
-        drawn, validation, more = _drawn(labelled, features, plan, train, measured)
-        notes += more
-        most = None if ALL in counts else max(counts)
-        leaked = count_measured(features, drawn[0], most, part.items, test.vectors)
-        if leaked:
+    if counts and plan.methods:
+        validation = _check_drawn(labelled.collection, plan, measured)
+        pool = labelled.part(train)
+        notes += _notes_on_shots(pool, max(counts))
+        training = draw_pictures(features, pool, plan, plan.most)
+        held_out = None
+        if validation:
+            most = None if plan.most is None else min(plan.most, VALIDATION_SHOTS)
+            held_out = draw_pictures(features, labelled.part(validation), plan, most)
+        if leaked := training.among(features, plan.most, part.items, test.vectors):
             same = "vectors" if features.encoder is None else "bytes"
             notes.append(
                 f"{counted(leaked, 'pictures')} drawn from {train} {'is' if leaked == 1 else 'are'} also measured (the "
                 f"same {same}): few-shot accuracy may be too high"
             )
-        results |= few_shot(plan, *drawn, test.vectors, part.codes, class_vectors, len(names))
-    protocol = protocol_of(
-        part,
-        labelled,
-        measured,
-        names,
-        prompts,
-        features,
-        counts,
-        draws,
-        tuning,
-        train,
-        validation,
-        seed,
-        list(results),
-    )
+        results |= few_shot(plan, training, held_out, test.vectors, part.codes, class_vectors, len(names))
     return Classification(
         opened.name,
         features.name,
         names.classes,
         tuple(several[0] for several in names.names),
-        tuple(part.collection.images["id"].to_pylist()),
+        tuple(test.ids.to_pylist()),
         part.codes,
         results,
-        protocol,
+        protocol_of(part, labelled, measured, names, prompts, features, plan, validation, results),
         tuple(notes),
         seed,
     )
@@ -444,7 +300,9 @@ def classify(
 
 def _checked_options(shots: Any, draws: int, methods: Any, tuning: str) -> tuple[int, ...]:
     """The numbers of shots in ascending order, all training pictures last; none for zero-shot alone."""
-    check_tuning(tuning)
+    if tuning not in get_args(Tuning):
+        known = get_args(Tuning)
+        raise ConfigurationError(f"unknown tuning {tuning!r}", hint=nearest(tuning, known), code="unknown-tuning")
     given: list[Any] = [shots] if isinstance(shots, (int, str)) else list(shots)
     if isinstance(shots, str) and "," in shots:
         given = shots.split(",")
@@ -498,8 +356,7 @@ def _letters_of(classes: Any) -> list[str]:
         return []
     names, _ = written_names(classes)
     texts = [*names, *(name for several in names.values() for name in several)] if isinstance(names, dict) else names
-    flat = [part for text in texts for part in ((text,) if isinstance(text, str) else text)]
-    return ["".join(letter for letter in text.casefold() if letter.isalnum()) for text in flat]
+    return [letters(part) for text in texts for part in ((text,) if isinstance(text, str) else text)]
 
 
 def _names(classes: Any, labelled: LabelledPictures) -> ClassNames:
@@ -527,48 +384,38 @@ def _clip_list(labelled: LabelledPictures) -> str | None:
     return list_name(collection.name) if known else None
 
 
-def _drawn(
-    labelled: LabelledPictures, features: Features, plan: FewShotPlan, train: str, measured: str | None
-) -> tuple[tuple[Any, Any], str, list[str]]:
-    """What shots and validation pictures are drawn from, the split of the latter, and notes."""
-    collection = labelled.collection
-    rule = "split_by=random(0.5,0.5,seed=0)"
-    hint = f"?{rule} behind the path makes train and test"
-    training_splits = set(train.split("+"))
-    missing = training_splits - set(collection.splits)
+def _check_drawn(collection: Collection, plan: FewShotPlan, measured: str | None) -> str:
+    """Refuse splits of which nothing can be drawn; the split that settings are chosen on, "" for none."""
+    hint = "?split_by=random(0.5,0.5,seed=0) behind the path makes train and test"
+    training, others = set(plan.train.split("+")), set((measured or "").split("+"))
+    missing = training - set(collection.splits)
     if missing:
         known = [name for name in collection.splits if name]
         near = f"{nearest(min(missing), known)}; {hint}" if known else hint
         raise CollectionError(
             f"{collection.name}: no split {min(missing)!r} to draw shots from.", hint=near, code="no-split-draw-shots"
         )
-    if measured in (None, "all") or training_splits & set((measured or "").split("+")):
+    if measured in (None, "all") or training & others:
         raise CollectionError(
-            f"{collection.name}: shots of {train!r} would be among what is measured.",
+            f"{collection.name}: shots of {plan.train!r} would be among what is measured.",
             hint=hint,
             code="shots-among-measured",
         )
-    pool = labelled.part(train)
-    most = None if ALL in plan.shots else max(plan.shots)
-    training = draw_pictures(features, pool, plan, most)
-    available = np.bincount(pool.codes, minlength=len(pool.classes))
-    notes = []
-    wanted = max(plan.shots)
-    few = [f"{name} ({count:,})" for name, count in zip(pool.classes, available, strict=True) if count < wanted]
-    if few:
-        listed = ", ".join(few[:8]) + (f" and {len(few) - 8:,} more" if len(few) > 8 else "")
-        notes.append(f"fewer pictures than {wanted} shots, all are taken: {listed}")
-    has_validation = "val" in collection.splits and "val" not in {*training_splits, *(measured or "").split("+")}
+    has_validation = "val" in collection.splits and "val" not in training | others
     if plan.tuning == "validation" and not has_validation:
         raise CollectionError(
             f"{collection.name}: no split 'val' to choose settings on.",
             hint="tuning='auto'",
             code="no-split-val-choose",
         )
-    if not has_validation or plan.tuning in ("cross-validation", "fixed"):
-        return (training, None), "", notes
-    most = None if most is None else min(most, VALIDATION_SHOTS)
-    return (training, draw_pictures(features, labelled.part("val"), plan, most)), "val", notes
+    return "val" if has_validation and plan.tuning not in ("cross-validation", "fixed") else ""
+
+
+def _notes_on_shots(pool: LabelledPictures, wanted: int) -> list[str]:
+    available = np.bincount(pool.codes, minlength=len(pool.classes))
+    few = [f"{name} ({count:,})" for name, count in zip(pool.classes, available, strict=True) if count < wanted]
+    listed = ", ".join(few[:8]) + (f" and {len(few) - 8:,} more" if len(few) > 8 else "")
+    return [f"fewer pictures than {wanted} shots, all are taken: {listed}"] if few else []
 
 
 def _labels(
@@ -593,27 +440,21 @@ def _labels(
     return label_pictures(opened.split(split), features, names, prompts)
 
 
-def _without_broken(part: LabelledPictures, ids: Sequence[str]) -> LabelledPictures:
-    present = set(ids)
-    keep = np.array([identifier in present for identifier in part.collection.images["id"].to_pylist()])
-    return LabelledPictures(part.collection.keep_images(keep), part.codes[keep], part.classes, part.ordered, part.where)
-
-
-def _notes_on_names(classes: Sequence[str]) -> list[str]:
-    """A note on class names that differ only in capitals: they may be one class."""
+def _notes(labelled: LabelledPictures, split: str | None, measured: int, readable: int) -> list[str]:
+    """What a reader must know of the classes, and of the pictures that are left out."""
     by_letters: dict[str, list[str]] = {}
-    for name in classes:
+    for name in labelled.classes:
         by_letters.setdefault(name.casefold(), []).append(name)
     alike = [" and ".join(map(repr, several)) for several in by_letters.values() if len(several) > 1]
-    return [f"classes differ only in capitals, each counts as one of its own: {', '.join(alike)}"] if alike else []
-
-
-def _notes(without_class: int, left_out: int, broken: int) -> list[str]:
+    others, broken = len(labelled.part(split).codes) - measured, measured - readable
+    without = labelled.without_class(split)
     notes = []
-    if without_class:
-        notes.append(f"{counted(without_class, 'pictures')} without a class left out")
-    if left_out:
-        notes.append(f"{left_out:,} pictures of other classes are left out")
+    if alike:
+        notes.append(f"classes differ only in capitals, each counts as one of its own: {', '.join(alike)}")
+    if without:
+        notes.append(f"{counted(without, 'pictures')} without a class left out")
+    if others:
+        notes.append(f"{others:,} pictures of other classes are left out")
     if broken:
         notes.append(f"{counted(broken, 'pictures')} left out that cannot be read")
     return notes

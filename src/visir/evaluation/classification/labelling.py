@@ -17,9 +17,8 @@ from visir.collections.readers.names import SPLITS
 from visir.collections.tables import CLASS_COLUMNS
 from visir.display import Tabular, brief, counted
 from visir.errors import CollectionError, VisirError, nearest
-from visir.evaluation.classification.class_names import ClassNames, Features, Templates, cosines
+from visir.evaluation.classification.class_names import SCALE, ClassNames, Features, Templates, cosines, letters
 from visir.evaluation.classification.result import Classification, Key, Predictions
-from visir.evaluation.classification.tip_adapter import SCALE
 from visir.evaluation.results import read_table
 from visir.records import Collection, Items
 from visir.storage import FolderKind, Manifest, check_written, new_file, read_written_json
@@ -191,6 +190,11 @@ class LabelledPictures:
             keep &= np.asarray(pc.is_in(images["id"], pc.unique(part.images["id"])))
         return replace(self, collection=self.collection.keep_images(keep), codes=self.codes[keep])
 
+    def only(self, ids: pa.StringArray) -> LabelledPictures:
+        """The labelled pictures of these ids."""
+        keep = np.asarray(pc.is_in(self.collection.images["id"], ids))
+        return replace(self, collection=self.collection.keep_images(keep), codes=self.codes[keep])
+
     def without_class(self, split: str | None) -> int:
         """How many pictures of a split have no class."""
         part = self.collection if split in (None, "all") else self.collection.split(split)
@@ -245,7 +249,7 @@ def _guessed(collection: Collection, classes: Sequence[str]) -> str | None:
     if "" not in folders and len(folders) > 1:
         if not classes:
             return FOLDER
-        known = {folder for folder in folders if _plain(folder) in classes}
+        known = {folder for folder in folders if letters(folder) in classes}
         if known == folders:
             return FOLDER
         if known:
@@ -262,11 +266,7 @@ def _guessed(collection: Collection, classes: Sequence[str]) -> str | None:
         return None
     distinct = pc.unique(texts["text"]).to_pylist()
     repeated = len(distinct) * 2 <= texts.num_rows
-    return CAPTION if repeated or (classes and all(_plain(text) in classes for text in distinct)) else None
-
-
-def _plain(name: str) -> str:
-    return "".join(character for character in name.casefold() if character.isalnum())
+    return CAPTION if repeated or (classes and all(letters(text) in classes for text in distinct)) else None
 
 
 def _folders(collection: Collection) -> list[str]:

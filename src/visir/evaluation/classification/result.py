@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from visir.display import Plotted, Tabular, brief, counted
 from visir.errors import VisirError
-from visir.evaluation.results import Saved
+from visir.evaluation.results import Saved, plain
 from visir.evaluation.statistics import mean_interval, share_interval
 from visir.splitmix import wilson
 
@@ -143,7 +143,8 @@ def over_draws(shares: NDArray[np.float64]) -> Estimate:
 
 
 Key = tuple[str, int]
-"""A method and its number of shots; 0 for none, -1 for all training pictures."""
+"""A method and its number of shots; 0 for none, `ALL` for all training pictures."""
+ALL = -1
 
 
 @dataclass(frozen=True)
@@ -333,7 +334,7 @@ class Classification(Tabular, Plotted, Saved):
             "names": list(self.names),
             "chance": self.chance,
             "majority": self.majority,
-            "accuracies": [_plain(asdict(row)) for row in self.accuracies],
+            "accuracies": [plain(asdict(row)) for row in self.accuracies],
             "protocol": dict(self.protocol),
             "notes": list(self.notes),
             "seed": self.seed,
@@ -349,11 +350,3 @@ def method_title(method: str, shots: int) -> str:
 
 def _ends(estimate: Estimate) -> str:
     return "" if isnan(estimate.low) else f" ({100 * estimate.low:.1f} to {100 * estimate.high:.1f})"
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    return None if isinstance(value, float) and isnan(value) else value

@@ -108,6 +108,14 @@ def dual_softmax(queries: Matrix, documents: Matrix, task: str, scale: float) ->
     return values
 
 
+def inverted_softmax(queries: Matrix, documents: Matrix, task: str, scale: float) -> Matrix:
+    """The logarithm of the softmax of cosines over all queries, which orders candidates as the softmax does."""
+    scaled = scale * (unit(queries) @ unit(documents).T)
+    highest = scaled.max(axis=0)
+    values: Matrix = (scaled - highest - np.log(np.exp(scaled - highest).sum(axis=0))).astype(np.float32, copy=False)
+    return values
+
+
 @dataclass(frozen=True, eq=False)
 class Scores:
     """The scores of queries and candidates: of all, or of the best of each query as a run lists them."""

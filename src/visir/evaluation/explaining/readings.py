@@ -97,6 +97,8 @@ AXES: tuple[Axis, ...] = (
     Axis("split", "which split was searched?", (
         *(Choice(name, f"the {name} split", 2 if name == "train" else 1, "collection",
                  takes=partial(world.split, name=name)) for name in _SPLITS),
+        Choice("val+test", "the val and test splits as one", 2, "collection",
+               takes=partial(world.split, name="val+test")),
         Choice("all", "the whole collection, all splits together", 2, "collection",
                takes=partial(world.split, name="all")),
     )),
@@ -129,8 +131,13 @@ AXES: tuple[Axis, ...] = (
                takes=partial(world.captions_where, keep=lambda place, count: place == count - 1)),
         Choice("random", "one random caption of each image (seed 0 of visir)", 2, "captions",
                takes=world.random_captions),
-        Choice("mean", "one vector for each image: the mean of its captions' vectors", 2, "vectors",
-               takes=partial(world.captions_where, keep=lambda place, count: place == 0)),
+        *(Choice(name, f"{words} for each image: the {way} of its captions' {of}", 2, "vectors",
+                 takes=partial(world.captions_where, keep=lambda place, count: place == 0))
+          for name, words, way, of in (
+              ("mean", "one vector", "mean", "vectors"),
+              ("mean of scores", "one score", "mean", "scores"),
+              ("best score", "one score", "best", "scores"),
+          )),
     )),
     # Part → Part, once it is known who asks
     Axis("queries", "of which queries is the mean?", (
@@ -191,6 +198,8 @@ AXES: tuple[Axis, ...] = (
          partial(ranks.dual_softmax, scale=1.0)),
         ("dual softmax, 100", "scores times the softmax of 100 × scores over all queries (dual softmax)", 2,
          partial(ranks.dual_softmax, scale=100.0)),
+        *((f"inverted softmax, {scale}", f"softmax of {scale} × scores over all queries (inverted softmax)", 2,
+           partial(ranks.inverted_softmax, scale=float(scale))) for scale in (1, 20, 100)),
         ("csls", "scores less the mean of the 10 nearest on both sides (CSLS)", 2, ranks.csls),
     ))),
     # a rule for equal scores
@@ -286,8 +295,11 @@ AXES: tuple[Axis, ...] = (
                do=lambda ways: "off" not in ways),
         Choice("up", "rounded up always", 2, do=lambda ways: ways <= {"rounded", "rounded down", "bounded"}),
     )),
-    # no function: the other task is asked
-    Axis("direction", "which direction is which?", (Choice("swapped", "image-to-text and text-to-image swapped"),)),
+    # no function: the other task is asked, or both
+    Axis("direction", "which direction is which?", (
+        Choice("swapped", "image-to-text and text-to-image swapped"),
+        Choice("mean", "the mean of image-to-text and text-to-image", 2),
+    )),
     # (the sum of the recalls, our mean DCG) → rsum
     Axis("sum", "what does rsum add up?", (
         Choice("with DCG", "rsum is the sum of the recalls and the mean DCG", do=lambda total, dcg: total + dcg),

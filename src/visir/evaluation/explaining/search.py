@@ -73,6 +73,9 @@ EXACT = (None, "cosine", "dot", "euclidean")
 """Similarities that are summed in float64 however many scores there are: equal vectors then have equal scores."""
 MOST_EXACT_SCORES = 30_000_000
 """Rare similarities of more scores than this are computed in float32, so that equal vectors may get unequal scores."""
+BY_SCORES = ("mean of scores", "best score")
+MERGED = ("mean", *BY_SCORES)
+"""Choices that make one of all captions of an image."""
 SAME_SCORES = 0.01
 """Relative difference of scores, at the median query, up to which vectors are taken for those of the run.
 
@@ -166,29 +169,39 @@ class Bench:
 
     def _search(self, task: str, reading: Reading) -> Scores:
         """Score all queries and candidates of a reading anew, with the vectors."""
-        part, mean = self.part(task, reading), reading["captions"] == "mean"
+        part, merged = self.part(task, reading), reading["captions"] if reading["captions"] in MERGED else None
         queries, documents = part.queries, np.flatnonzero(part.candidates[:-1])
-        if part.has_own_queries and not mean:  # those that are not judged too: a mix-up of captions asks them
+        if part.has_own_queries and not merged:  # those that are not judged too: a mix-up of captions asks them
             queries = np.union1d(queries, self.world.captions if task == "t2i" else self.world.images)
         count = len(queries) * len(documents)
+        if merged in BY_SCORES:  # every caption of these images is scored
+            captions = self.world.captions_of(part.owner[part.captions])
+            count = count * len(captions) // max(len(part.captions), 1)
         refuse(
             count > (MOST_SCORES if reading.departures < 2 else MOST_OF_PAIRS),
             f"{len(queries):,} queries and {len(documents):,} candidates are too many to try: evaluate it so",
         )
-        return self._score(task, queries, documents, reading["similarity"], mean)
+        return self._score(task, queries, documents, reading["similarity"], merged)
 
     def _score(
-        self, task: str, queries: Places, documents: Places, similarity: str | None = None, mean: bool = False
+        self, task: str, queries: Places, documents: Places, similarity: str | None = None, merged: str | None = None
     ) -> Scores:
         """The scores of queries and candidates, by a similarity or that of the run."""
         of_queries, of_documents = SIDES[task]
         if not self._matrices:
             refuse(similarity, "these vectors are not dense")
             return self._score_other_forms(task, queries, documents)
-        first, second = self._vectors(of_queries, queries, mean), self._vectors(of_documents, documents, mean)
+        sides = {of_queries: queries, of_documents: documents}
+        if merged in BY_SCORES:
+            images, of_image = np.unique(self.world.owner[sides["text"]], return_inverse=True)
+            sides["text"], starts = self.world.captions_by_image(images)
+        first, second = (self._vectors(side, items, merged == "mean") for side, items in sides.items())
         if similarity not in EXACT and len(queries) * len(documents) > MOST_EXACT_SCORES:
             first, second = first.astype(np.float32), second.astype(np.float32)
         values = BY_NAME["similarity"][similarity or self.similarity(task) or "cosine"].do(first, second, task)
+        if merged in BY_SCORES:
+            axis = list(sides).index("text")
+            values = _of_each_image(values, starts, axis, merged == "best score").take(of_image, axis=axis)
         return Scores(queries, documents[None].astype(np.int32), values, self._id_place[of_documents])
 
     def _vectors(self, side: str, items: Places, mean: bool = False) -> Numbers:
@@ -294,6 +307,17 @@ class Bench:
         held = [value for value in getattr(result, "__dict__", {}).values() if id(value) not in shared]
         arrays = [array for value in held for array in (value if isinstance(value, tuple) else (value,))]
         return sum(array.nbytes for array in arrays if isinstance(array, np.ndarray))
+
+
+def _of_each_image(values: Numbers, starts: Places, axis: int, best: bool) -> Numbers:
+    """One score of the captions of each image, which stand side by side: the best, or their mean."""
+    if best:
+        highest: Numbers = np.maximum.reduceat(values, starts, axis=axis)
+        return highest
+    counts = np.diff(np.append(starts, values.shape[axis]))
+    sums = np.add.reduceat(values, starts, axis=axis, dtype=np.float64)
+    means: Numbers = (sums / (counts[:, None] if axis == 0 else counts)).astype(np.float32)
+    return means
 
 
 def _at_hand(side: str, rows: Places) -> None:
@@ -480,7 +504,9 @@ class Search:
 
     def _try(self, task: str, reading: Reading) -> ReadingTrial:
         subject = OTHER[task] if reading["direction"] == "swapped" else task
-        refuse(subject not in self.bench.material.runs, f"the result has no {subject}")
+        of_both = reading["direction"] == "mean"
+        for needed in (subject, OTHER[task]) if of_both else (subject,):
+            refuse(needed not in self.bench.material.runs, f"the result has no {needed}")
         refuse(reading["recall"] == self.recall, "it is the recall of the result")
         refuse(reading["sum"] and "rsum" not in self.labels[task], "no rsum is printed")
         fixed = self.bench.material.fixed.get(subject, {})
@@ -498,6 +524,9 @@ class Search:
                 is_other = is_other and known.digits == "off"
                 continue
             raw = value_of(label, ranks, reading, recall, fixed)
+            if of_both:
+                there = value_of(label, self.bench.ranks(OTHER[task], reading), reading, recall, {})
+                raw = ((raw[0] + there[0]) / 2, (raw[1] + there[1]) / 2)
             own = printed(label, raw, reading)
             values.append(judged(task, label, own, published, self.decimals, reading, self.recall))
             wide = wide or raw[1] - raw[0] > WIDEST

@@ -119,12 +119,22 @@ class World:
         return mask
 
     def of_split(self, name: str) -> Places:
-        """The images of a split; "all" is every image."""
-        return np.arange(len(self.image_ids)) if name == "all" else np.flatnonzero(self.image_split == name)
+        """The images of a split, or of several ("val+test"); "all" is every image."""
+        if name == "all":
+            return np.arange(len(self.image_ids))
+        return np.flatnonzero(np.isin(self.image_split, name.split("+")))
 
     def captions_of(self, images: Places) -> Places:
         """The captions of these images, in the source's order."""
         return np.flatnonzero(self.mask("image", images)[self.owner])
+
+    def captions_by_image(self, images: Places) -> tuple[Places, Places]:
+        """(captions, starts): the captions of these images, image by image as they are given, and where each begins."""
+        captions = self.captions_of(images)
+        place = np.full(len(self.image_ids), -1)
+        place[images] = np.arange(len(images))
+        captions = captions[np.argsort(place[self.owner[captions]], kind="stable")]
+        return captions, np.searchsorted(place[self.owner[captions]], np.arange(len(images)))
 
     def own_fold_count(self) -> int:
         """The number of folds of the result."""
@@ -376,7 +386,9 @@ def split(part: Part, name: str) -> Part:
 def _images_of(world: World, name: str) -> Places:
     refuse(not world.has_source, GIVE)
     images = world.of_split(name)
-    refuse(len(images) == 0, f"the collection at hand has no split {name!r}")
+    missing = [split for split in name.split("+") if split != "all" and not (world.image_split == split).any()]
+    refuse(missing, f"the collection at hand has no split {' and none '.join(map(repr, missing))}")
+    refuse("+" in name and len(images) == len(world.image_ids), "these are all splits of the collection")
     is_own = len(images) == len(world.images) and (images == world.images).all()
     refuse(is_own, f"it is {'the whole collection' if name == 'all' else f'the {name} split'} as it is")
     return images

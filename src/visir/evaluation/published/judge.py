@@ -19,18 +19,18 @@ from visir.display import cut
 from visir.errors import ConfigurationError, VisirError, nearest, raise_faults
 from visir.evaluation.measures import MEASURES, Named, read_measure
 from visir.evaluation.published.record import (
-    FOLDER,
+    PAPERS,
     TASKS,
     CellDoubt,
     PlainTable,
     Published,
     PublishedRow,
+    files_of_tables,
     load,
     plain_tables,
     read_plain,
     shipped,
 )
-from visir.robustness.granularity.features import table_1
 
 TOLERANCE = 0.05
 LABEL = re.compile(r"(?:R|Recall)@(\d+)")
@@ -287,11 +287,13 @@ def open_table(name: str) -> Published | PlainTable:
     if name == _GRANULARITY:
         return _granularity()
     if name in plain_tables():
-        return read_plain(FOLDER / f"{name}.json")
+        return read_plain(files_of_tables("plain")[name])
     if name in shipped():
         return load(name)
     raise VisirError(
-        f"{name}: no published table of that name.", hint=nearest(name, every_table()), code="no-published-table-name"
+        f"{name}: no published table of that name.",
+        hint=nearest(name, every_table()) if shipped() else PAPERS,
+        code="no-published-table-name",
     )
 
 
@@ -338,6 +340,8 @@ def as_plain(table: Published | PlainTable) -> PlainTable:
 
 def _granularity() -> PlainTable:
     """Table 1 of the brittleness paper. Its file is with the features, in a package that does not import evaluation."""
+    from visir.robustness.granularity.features import table_1  # with the taggers of captions; no evaluation needs them
+
     table = table_1()
     collections = tuple(table.values)
     features = dict.fromkeys(feature for values in table.values.values() for feature in values)
@@ -362,6 +366,41 @@ _SPREAD = (
 EXAMPLE = 'visir.explain(result, {"t2i R@1": 30.4, "t2i R@5": 56.0})'
 
 
+def published_rows(
+    published: Any, *, system: str | None = None, collection: str | None = None
+) -> tuple[str, tuple[PublishedRow, ...], int | None]:
+    """All rows of published values."""
+    # Returns: (what was given, its rows, the number of printed decimals where text shows it).
+    if isinstance(published, (str, Path)):
+        published = values_or_table(published)
+    if isinstance(published, Published):
+        rows = published.rows_of(system, collection)
+        return published.title if len(published.title) < 60 else published.name, rows, None
+    row, decimals, _ = published_row(published, ("",), system=system, collection=collection)
+    if not isinstance(published, Mapping):
+        return "printed values", (row,), None
+    return "printed values", (replace(row, system=system or ""),), decimals
+
+
+def values_or_table(written: str | Path) -> Mapping[str, Any] | Published:
+    """The values that a text states, "t2i R@1=37.82,R@5=82.36; i2t R@1=…", or the table that it names."""
+    if isinstance(written, Path) or "=" not in written or Path(written).is_file():
+        return load(written)
+    values: dict[str, str] = {}
+    faults = []
+    for part in written.split(";"):
+        task, _, rest = part.strip().partition(" ")
+        if task not in TASKS:
+            task, rest = "", part.strip()
+        for stated in filter(None, (entry.strip() for entry in rest.split(","))):
+            label, sign, number = (entry.strip() for entry in stated.partition("="))
+            if not (label and sign and number):
+                faults.append(f"{stated!r}: write LABEL=VALUE, with a point in the value")
+            values[f"{task} {label}".strip()] = number
+    raise_faults(ConfigurationError, "published values", faults, hint='--published "t2i R@1=37.82,R@5=82.36"')
+    return values
+
+
 def published_row(
     published: Any,
     tasks: Sequence[str],
@@ -372,6 +411,8 @@ def published_row(
 ) -> tuple[PublishedRow, int, Published | None]:
     """Make a row of published values."""
     # Returns: (the row, the number of printed decimals, the table that it is of).
+    if isinstance(published, (str, Path)):
+        published = values_or_table(published)
     if isinstance(published, PublishedRow):
         return published, 2, None
     if isinstance(published, Mapping):
@@ -382,8 +423,6 @@ def published_row(
         in_percent = any(str(value).strip().endswith("%") for value in given)
         row = PublishedRow(system or "the published system", values, collection or "", in_percent=in_percent)
         return row, decimals, None
-    if isinstance(published, (str, Path)):
-        published = load(published)
     if not isinstance(published, Published):
         what = "nothing" if published is None else f"a {type(published).__name__}"
         raise ConfigurationError(f"published values are given as {what}.", hint=EXAMPLE)

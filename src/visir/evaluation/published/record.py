@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import math
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any, TypeVar
 
 from visir.display import Displayed
 from visir.errors import ConfigurationError, VisirError, docs_page, nearest, raise_faults
-from visir.files import data_directory, read_bytes, read_json
-from visir.training.trained import curve_end, multiplier_course
+from visir.files import read_bytes, read_json
+from visir.plugins import PUBLISHED, plugin_folders
 
 TASKS = ("i2t", "t2i", "both", "category")
 _ROW_KEYS = ("system", "collection", *TASKS, "spread")
-_HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True)
@@ -73,6 +68,25 @@ class Doubt:
         here = (row.system, row.collection, task, label)
         names = (self.system, self.collection, self.task, self.label)
         return all(not name or name == value for name, value in zip(names, here, strict=True))
+
+
+@dataclass(frozen=True)
+class CellDoubt:
+    """Cells that cannot be right.
+
+    Attributes:
+        reason: Why they are doubtful.
+        row: The row; empty for all rows.
+        column: The column; empty for all columns.
+    """
+
+    reason: str
+    row: str = ""
+    column: str = ""
+
+    def covers(self, row: str, column: str) -> bool:
+        """Whether a cell is among the doubtful ones."""
+        return self.row in ("", row) and self.column in ("", column)
 
 
 @dataclass(frozen=True, repr=False)
@@ -136,22 +150,7 @@ class Published(Displayed):
         Raises:
             VisirError: A name is unknown, or not exactly one row fits; the choices are listed.
         """
-        faults = []
-        for kind, requested, known in (("system", system, self.systems), ("collection", collection, self.collections)):
-            if requested is not None and _plain(requested) not in map(_plain, known):
-                faults.append(f"no {kind} {requested!r} ({nearest(requested, known)})")
-        raise_faults(
-            VisirError,
-            self.name,
-            faults,
-            hint="say which: --as SYSTEM, --on COLLECTION (in Python system=, collection=)",
-        )
-        matching = [
-            row
-            for row in self.rows
-            if (system is None or _plain(row.system) == _plain(system))
-            and (collection is None or _plain(row.collection) == _plain(collection))
-        ]
+        matching = self.rows_of(system, collection)
         if len(matching) != 1:
             choices = ", ".join(
                 f"{row.system} on {row.collection}" if row.collection else row.system for row in matching
@@ -163,10 +162,46 @@ class Published(Displayed):
             )
         return matching[0]
 
+    def rows_of(self, system: str | None = None, collection: str | None = None) -> tuple[PublishedRow, ...]:
+        """The rows of a system, of a collection, or of both; all of them where neither is named.
+
+        Args:
+            system: The system; case, spaces and punctuation do not matter.
+            collection: The collection, likewise.
+
+        Returns:
+            The rows in the order of the table.
+
+        Raises:
+            VisirError: A name is unknown; the nearest ones are named.
+        """
+        faults = []
+        for kind, requested, known in (("system", system, self.systems), ("collection", collection, self.collections)):
+            if requested is not None and _plain(requested) not in map(_plain, known):
+                faults.append(f"no {kind} {requested!r} ({nearest(requested, known)})")
+        hint = "say which: --as SYSTEM, --on COLLECTION (in Python system=, collection=)"
+        raise_faults(VisirError, self.name, faults, hint=hint)
+        return tuple(
+            row
+            for row in self.rows
+            if (system is None or _plain(row.system) == _plain(system))
+            and (collection is None or _plain(row.collection) == _plain(collection))
+        )
+
+
+PAPERS = "the tables of the papers: pip install visir-papers"
+"""What is said where no package with tables is installed."""
+
+
+def files_of_tables(folder: str = "") -> dict[str, Path]:
+    """Name → file of the tables that installed packages have: of retrieval results, or of any other kind ("plain")."""
+    files = (path for parent in plugin_folders(PUBLISHED) for path in (parent / folder).glob("*.json"))
+    return dict(sorted((path.stem, path) for path in files))
+
 
 def shipped() -> tuple[str, ...]:
-    """The names of the tables of retrieval results that come with visir; `catalogue.every_table` has all tables."""
-    return tuple(sorted(path.stem for path in _HERE.glob("*.json")))
+    """The names of the installed tables of retrieval results (`visir-papers` has some); `every_table` has all."""
+    return tuple(files_of_tables())
 
 
 def load(name_or_path: str | Path) -> Published:
@@ -175,7 +210,9 @@ def load(name_or_path: str | Path) -> Published:
     Args:
         name_or_path: A name of `shipped`, or a `.json` or `.toml` file with `title`, `source`, optional `decimals`,
             `protocol`, `notes`, `doubtful` (a list of `{reason, system?, collection?, task?, label?}`), and `rows`: a
-            list of `{system, collection?, i2t?: {label: value}, t2i?: {…}, both?: {…}, spread?: {i2t?: {…}, …}}`.
+            list of `{system, collection?, i2t?: {label: value}, t2i?: {…}, both?: {…}, spread?: {i2t?: {…}, …}}`. Or a
+            `.csv` or `.tsv` file with the columns `system`, `collection` (may be left out), and one for each value,
+            named "t2i R@1"; a cell is empty, 37.82, or 37.82 ± 0.3.
 
     Returns:
         The table.
@@ -188,10 +225,10 @@ def load(name_or_path: str | Path) -> Published:
         >>> load("brittleness-table-3").systems
         ('ALIGN', 'AltCLIP', 'CLIP', 'GroupViT')
     """
-    path = Path(name_or_path)
-    if not path.suffix and str(name_or_path) in shipped():
-        path = _HERE / f"{name_or_path}.json"
-    elif not path.suffix and (_HERE / "plain" / f"{name_or_path}.json").is_file():
+    path, name = Path(name_or_path), str(name_or_path)
+    if not path.suffix and name in shipped():
+        path = files_of_tables()[name]
+    elif not path.suffix and name in plain_tables():
         raise VisirError(
             f"{name_or_path}: this table is not of systems and tasks of search, so no result compares with it.",
             hint="read it with visir.evaluation.published.open_table; it is printed on "
@@ -201,28 +238,10 @@ def load(name_or_path: str | Path) -> Published:
     elif not path.is_file():
         raise VisirError(
             f"{name_or_path}: no such file, and no published table of that name.",
-            hint=nearest(str(name_or_path), shipped()),
+            hint=nearest(name, shipped()) if shipped() else PAPERS,
         )
-    if path.suffix == ".toml":
-        try:
-            content = tomllib.loads(read_bytes(path).decode("utf-8"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
-            raise ConfigurationError(
-                f"{path}: not valid TOML: {fault}", hint="mend the file", code="not-valid-toml"
-            ) from fault
-    else:
-        content = read_json(path)
-    return _parse(path, content)
-
-
-def _parse(path: Path, content: Any) -> Published:
     known = ("title", "source", "decimals", "protocol", "notes", "doubtful", "rows")
-    if not isinstance(content, dict):
-        raise ConfigurationError(
-            f"{path}: expected an object with {', '.join(known)}.", hint=f"see {docs_page('background/significance')}"
-        )
-    faults = [f"unknown key {key!r} ({nearest(key, known)})" for key in content if key not in known]
-    faults += [f"{key!r} is missing" for key in ("title", "source", "rows") if not content.get(key)]
+    content, faults = _content(path, known, ("title", "source", "rows"), "background/significance")
     decimals = content.get("decimals", max(2, _most_decimals(content.get("rows") or [])))
     if not isinstance(decimals, int) or decimals < 0:
         faults.append(f"'decimals' is the number of printed decimals, not {decimals!r}")
@@ -249,9 +268,9 @@ def _parse(path: Path, content: Any) -> Published:
             if label not in values.get(task, {})
         ]
         rows.append(PublishedRow(str(row.get("system", "")), values, str(row.get("collection", "")), spread))
-    doubtful = tuple(_doubt(entry, index, rows, faults) for index, entry in enumerate(content.get("doubtful", ())))
-    hint = f"mend the file; its form is in {docs_page('background/significance')}"
-    raise_faults(ConfigurationError, str(path), faults, hint=hint)
+    printed = [(row, task, label) for row in rows for task, part in row.values.items() for label in part]
+    doubtful = _doubts(Doubt, content, printed, faults)
+    _raise(path, faults, "background/significance")
     return Published(
         path.stem,
         content["title"],
@@ -264,6 +283,79 @@ def _parse(path: Path, content: Any) -> Published:
     )
 
 
+def _rows_of_table(path: Path) -> dict[str, Any]:
+    """The content of a table of comma- or tab-separated values, in the form of the other files."""
+    text = read_bytes(path).decode("utf-8-sig", errors="replace")
+    lines = csv.DictReader(text.splitlines(), delimiter="\t" if path.suffix == ".tsv" else ",")
+    names = [name for name in lines.fieldnames or () if name not in ("system", "collection")]
+    faults = [] if "system" in (lines.fieldnames or ()) else ["the column 'system' is missing"]
+    faults += [
+        f"column {name!r}: of which task? Write one of {', '.join(f'{task} {name}' for task in TASKS[:2])}"
+        for name in names
+        if name.partition(" ")[0] not in TASKS or not name.partition(" ")[2]
+    ]
+    rows = []
+    for number, cells in enumerate(lines, 2):
+        row: dict[str, Any] = {"system": cells.get("system"), "collection": cells.get("collection") or "", "spread": {}}
+        for name in names:
+            task, _, label = name.partition(" ")
+            value, _, spread = (part.strip(" %*") for part in (cells.get(name) or "").partition("±"))
+            for kind, cell in ((row, value), (row["spread"], spread)):
+                if cell in ("", "-", "–", "—"):
+                    continue
+                if not re.fullmatch(r"\d+([.,]\d+)?", cell):
+                    faults.append(f"line {number}, {name}: {cell!r} is no number")
+                    continue
+                kind.setdefault(task, {})[label.strip()] = float(cell.replace(",", "."))
+        rows.append(row)
+    hint = f"mend the file; its form is in {docs_page('how-to/explain')}"
+    raise_faults(ConfigurationError, str(path), faults, hint=hint)
+    return {"title": path.stem, "source": path.name, "rows": rows}
+
+
+def _content(path: Path, known: Sequence[str], needed: Sequence[str], page: str) -> tuple[dict[str, Any], list[str]]:
+    """What is in the file of a table, and what is wrong with its keys."""
+    if path.suffix == ".toml":
+        try:
+            content = tomllib.loads(read_bytes(path).decode("utf-8"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
+            raise ConfigurationError(
+                f"{path}: not valid TOML: {fault}", hint="mend the file", code="not-valid-toml"
+            ) from fault
+    elif path.suffix in (".csv", ".tsv"):
+        content = _rows_of_table(path)
+    else:
+        content = read_json(path)
+    if not isinstance(content, dict):
+        raise ConfigurationError(f"{path}: expected an object with {', '.join(known)}.", hint=f"see {docs_page(page)}")
+    faults = [f"unknown key {key!r} ({nearest(key, known)})" for key in content if key not in known]
+    return content, faults + [f"{key!r} is missing" for key in needed if not content.get(key)]
+
+
+def _raise(path: Path, faults: Sequence[str], page: str) -> None:
+    raise_faults(ConfigurationError, str(path), faults, hint=f"mend the file; its form is in {docs_page(page)}")
+
+
+AnyDoubt = TypeVar("AnyDoubt", Doubt, CellDoubt)
+
+
+def _doubts(
+    kind: type[AnyDoubt], content: Mapping[str, Any], printed: Sequence[tuple[Any, ...]], faults: list[str]
+) -> tuple[AnyDoubt, ...]:
+    """The doubts of a file; each has a reason, and covers something that is printed."""
+    known = tuple(entry.name for entry in fields(kind))
+    doubts = []
+    for index, entry in enumerate(content.get("doubtful", ()), 1):
+        faults += [f"doubt {index}: unknown key {key!r} ({nearest(key, known)})" for key in entry if key not in known]
+        doubt = kind(**{"reason": "", **{key: value for key, value in entry.items() if key in known}})
+        if not doubt.reason:
+            faults.append(f"doubt {index}: 'reason' is missing")
+        if not any(doubt.covers(*place) for place in printed):
+            faults.append(f"doubt {index}: no printed value has these names")
+        doubts.append(doubt)
+    return tuple(doubts)
+
+
 def _most_decimals(rows: Sequence[Any]) -> int:
     """The most decimals of a value of a table that does not state them: fractions of 1 have three or four."""
     parts = [row.get(task) for row in rows if isinstance(row, dict) for task in TASKS]
@@ -271,191 +363,8 @@ def _most_decimals(rows: Sequence[Any]) -> int:
     return max((len(repr(value).partition(".")[2]) for value in values if isinstance(value, float)), default=0)
 
 
-def _doubt(content: Mapping[str, str], index: int, rows: Sequence[PublishedRow], faults: list[str]) -> Doubt:
-    """One doubt of a file; checks that it has a reason and covers a printed value."""
-    known = tuple(entry.name for entry in fields(Doubt))
-    where = f"doubt {index + 1}"
-    faults += [f"{where}: unknown key {key!r} ({nearest(key, known)})" for key in content if key not in known]
-    doubt = Doubt(**{"reason": "", **{key: value for key, value in content.items() if key in known}})
-    if not doubt.reason:
-        faults.append(f"{where}: 'reason' is missing")
-    printed = ((row, task, label) for row in rows for task, part in row.values.items() for label in part)
-    if not any(doubt.covers(*value) for value in printed):
-        faults.append(f"{where}: no printed value has these names")
-    return doubt
-
-
 def _plain(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower())
-
-
-# Readers of plotted figures whose values are stored outside visir.
-
-_COLLECTIONS = {"f30k": "Flickr30k", "coco": "MS-COCO"}
-_SETUPS = {
-    "images": ("images_only", "img_only"),
-    "captions": ("captions_only", "cap_only"),
-    "unique": ("unique",),
-    "zero-shot": ("zero-shot",),
-}
-_BOUNDS = {
-    "swa_coco_ltd_constraint_b005_tl": "η=0.05",
-    "swa_coco_ltd_constraint_b010_tl": "η=0.1",
-    "swa_coco_ltd_constraint_b015_tl": "η=0.15",
-    "swa_coco_ltd_constraint_tl": "η=0.2",
-    "swa_coco_ltd_constraint_b025_tl": "η=0.25",
-    "swa_coco_ltd_tl": "dual",
-    "swa_coco_baseline": "baseline",
-}
-_QUANTITIES = {
-    "rsum": ("rsum",),
-    "multiplier": ("multiplier",),
-    "reconstruction": ("reconstruction_loss",),
-    "contrastive": ("contrastive", "contrastive_baseline"),
-}
-_SYSTEMS = {"none": "I", "unique": "II", "images": "III images", "captions": "III captions"}
-_TRAININGS = {"baseline": "BL, L_con", "dual": "LTD, L_dual β=1"}
-Figure = Literal["thesis-figure-4-5", "ltd-figure-2"]
-
-
-@dataclass(frozen=True)
-class ShortcutBar:
-    """One bar of thesis Figure 4.5: a trained model, evaluated with or without the shortcuts of its training."""
-
-    model: str  # "CLIP" or "VSE++"
-    collection: str  # "Flickr30k" or "MS-COCO" (test splits)
-    # "none" (I), "zero-shot" (CLIP only), "unique" (II), "images" and "captions" (III: on one side only), "bits 0" to
-    # "bits 13" (IV).
-    setup: str
-    with_shortcuts: bool  # whether the evaluation had the shortcuts
-    run: int  # the number of the training, from 0, if a setup has several
-    i2t: tuple[float, float, float]  # R@1, R@5, R@10 in percent, one decimal
-    t2i: tuple[float, float, float]  # the same of text-to-image search
-    rsum: float  # their unrounded sum, of 600
-
-
-def shortcut_bars() -> tuple[ShortcutBar, ...]:
-    """Read the values behind thesis Figure 4.5, from `$VISIR_DATA/svl-figure.json`."""
-    path = _present(data_directory() / "svl-figure.json", "thesis Figure 4.5")
-    bars: list[ShortcutBar] = []
-    for panel, values in read_json(path).items():
-        model, _, collection = panel.partition("/")
-        for value in values:
-            name = {"VSE": "VSE++"}.get(model, model), _COLLECTIONS[collection], _setup(path, value["model"])
-            shown = bool(value["shortcuts_at_evaluation"])
-            run = sum((bar.model, bar.collection, bar.setup, bar.with_shortcuts) == (*name, shown) for bar in bars)
-            bars.append(ShortcutBar(*name, shown, run, tuple(value["i2t"]), tuple(value["t2i"]), value["rsum"]))
-    return tuple(bars)
-
-
-@dataclass(frozen=True)
-class Trajectory:
-    """Values of one training on COCO over its steps: LTD Figure 2 plots one for each η."""
-
-    steps: NDArray[np.int64]  # (n,) the logged steps; the training has 60 epochs of 4,426 steps
-    values: NDArray[np.float64]  # (n,) the values
-
-
-def ltd_trajectories() -> Mapping[str, Mapping[str, Trajectory]]:
-    """Read the values behind LTD Figure 2, from `$VISIR_DATA/ltd-trajectories`."""
-    # The caption of the figure names η 0.05, 0.1, 0.2 and 0.3. The logs hold 0.05, 0.1, 0.15, 0.2 and 0.25, and their
-    # first λ is that of these bounds: 1 + 0.005 · (L_rec / 0.25 − 1), and not that of 0.3.
-    # Returns: Quantity → training → trajectory. Quantities: "rsum" (validation, at the ends of epochs), "multiplier"
-    # (λ), "reconstruction" and "contrastive" (the losses, every 100th step). Trainings: "η=0.05" … "η=0.25" (LTD as a
-    # constraint), "dual", "baseline"; only the constraint has λ.
-    folder = data_directory() / "ltd-trajectories"
-    trajectories: dict[str, dict[str, Trajectory]] = {}
-    for quantity, files in _QUANTITIES.items():
-        for name in files:
-            path = _present(folder / f"{name}.csv.gz", "LTD Figure 2")
-            with gzip.open(path, "rt", encoding="utf-8", newline="") as stream:
-                rows = list(csv.DictReader(stream))
-            steps = np.array([int(row["Step"]) for row in rows], dtype=np.int64)
-            for column, label in _BOUNDS.items():
-                if column in rows[0]:
-                    values = np.array([float(row[column]) for row in rows])
-                    trajectories.setdefault(quantity, {})[label] = Trajectory(steps, values)
-    return trajectories
-
-
-def plotted(figure: Figure) -> dict[tuple[str, str], dict[str, float]]:
-    """The values of a figure in the form of a table."""
-    # Returns: (system, collection) → label → value, of every bar or training.
-    return _bars() if figure == "thesis-figure-4-5" else _courses()
-
-
-def _bars() -> dict[tuple[str, str], dict[str, float]]:
-    by_system: dict[tuple[str, str], dict[str, list[float]]] = {}
-    for shortcut_bar in shortcut_bars():
-        setup = _SYSTEMS.get(shortcut_bar.setup, shortcut_bar.setup.replace("bits", "IV"))
-        key = (f"{shortcut_bar.model}, {setup}", shortcut_bar.collection)
-        label = "with rsum" if shortcut_bar.with_shortcuts else "both rsum"
-        by_system.setdefault(key, {}).setdefault(label, []).append(shortcut_bar.rsum)
-    return {key: {label: float(np.mean(values)) for label, values in part.items()} for key, part in by_system.items()}
-
-
-def _courses() -> dict[tuple[str, str], dict[str, float]]:
-    by_training: dict[tuple[str, str], dict[str, float]] = {}
-    for quantity, trainings in ltd_trajectories().items():
-        for training, course in trainings.items():
-            part = by_training.setdefault((_TRAININGS.get(training, f"LTD, L_lag {training}"), "COCO"), {})
-            if quantity == "rsum":
-                part["validation rsum"] = float(course.values[-1])
-                continue
-            part |= (
-                multiplier_course(course.values)
-                if quantity == "multiplier"
-                else {f"{quantity}, last": curve_end(course.values)}
-            )
-    return by_training
-
-
-def _setup(path: Path, name: str) -> str:
-    bits = re.search(r"bits_shortcuts_nb_(\d+)$", name)
-    if bits:
-        return f"bits {int(bits[1])}"
-    for setup, marks in _SETUPS.items():
-        if any(mark in name for mark in marks):
-            return setup
-    if not re.search(r"baseline_finetune$|infonce(_run_\d+)?$", name):
-        raise VisirError(
-            f"{path}: {name!r} is no setup of the figure.",
-            hint="is it the file behind Figure 4.5?",
-            code="no-setup-figure",
-        )
-    return "none"
-
-
-def _present(path: Path, figure: str) -> Path:
-    if not path.is_file():
-        raise VisirError(
-            f"{path}: the values behind {figure} are not there.",
-            hint="set VISIR_DATA to the folder of them",
-            code="values-behind-not",
-        )
-    return path
-
-
-FOLDER = Path(__file__).parent / "plain"
-
-
-@dataclass(frozen=True)
-class CellDoubt:
-    """Cells that cannot be right.
-
-    Attributes:
-        reason: Why they are doubtful.
-        row: The row; empty for all rows.
-        column: The column; empty for all columns.
-    """
-
-    reason: str
-    row: str = ""
-    column: str = ""
-
-    def covers(self, row: str, column: str) -> bool:
-        """Whether a cell is among the doubtful ones."""
-        return self.row in ("", row) and self.column in ("", column)
 
 
 @dataclass(frozen=True)
@@ -534,21 +443,14 @@ class PlainTable:
 
 
 def plain_tables() -> tuple[str, ...]:
-    """The names of the plain tables that come with visir as files."""
-    return tuple(sorted(path.stem for path in FOLDER.glob("*.json")))
+    """The names of the installed plain tables."""
+    return tuple(files_of_tables("plain"))
 
 
 def read_plain(path: Path) -> PlainTable:
     """Read a plain table from a JSON file."""
-    content: Any = read_json(path)
     known = tuple(field.name for field in fields(PlainTable) if field.name != "name")
-    if not isinstance(content, dict):
-        raise ConfigurationError(
-            f"{path}: expected an object with {', '.join(known)}.",
-            hint=f"see {docs_page('background/published-values')}",
-        )
-    faults = [f"unknown key {key!r} ({nearest(key, known)})" for key in content if key not in known]
-    faults += [f"{key!r} is missing" for key in known[:4] if not content.get(key)]
+    content, faults = _content(path, known, known[:4], "background/published-values")
     columns = tuple(content.get("columns", ()))
     rows = {name: tuple(cells) for name, cells in content.get("rows", {}).items()}
     faults += [
@@ -559,20 +461,8 @@ def read_plain(path: Path) -> PlainTable:
         if len(cells) != len(columns):
             faults.append(f"row {name!r}: {len(cells)} cells for {len(columns)} columns")
         faults += [f"row {name!r}: {cell!r} is not text" for cell in cells if not isinstance(cell, str) or not cell]
-    doubtful = []
-    for index, entry in enumerate(content.get("doubtful", ())):
-        doubt = CellDoubt(entry.get("reason", ""), entry.get("row", ""), entry.get("column", ""))
-        if not doubt.reason or set(entry) - {"reason", "row", "column"}:
-            faults.append(f"doubt {index + 1}: expected a reason and, if need be, row and column")
-        if not any(doubt.covers(row, column) for row in rows for column in columns):
-            faults.append(f"doubt {index + 1}: no cell has these names")
-        doubtful.append(doubt)
-    raise_faults(
-        ConfigurationError,
-        str(path),
-        faults,
-        hint=f"mend the file; its form is in {docs_page('background/published-values')}",
-    )
+    doubtful = _doubts(CellDoubt, content, [(row, column) for row in rows for column in columns], faults)
+    _raise(path, faults, "background/published-values")
     return PlainTable(
         path.stem,
         content["title"],
@@ -582,5 +472,5 @@ def read_plain(path: Path) -> PlainTable:
         content.get("units", {}),
         content.get("conditions", {}),
         tuple(content.get("notes", ())),
-        tuple(doubtful),
+        doubtful,
     )

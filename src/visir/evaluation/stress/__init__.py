@@ -1,4 +1,4 @@
 """Stress (the brittleness study): search with perturbed captions and pictures, and measure the loss.
 
-`stress` (conditions, and the search of each) → `merging` (one run over all queries) → `effect` (the loss), `jaccard`.
+`stress` searches under each condition, `effect` measures the loss; `answers` has the systems that are no models.
 """

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from visir.display import Plotted, Tabular, brief, counted
 from visir.encoders import load
 from visir.encoders.base import Encoder
-from visir.errors import ConfigurationError, RunError, VisirError, nearest, raise_faults
+from visir.errors import ConfigurationError, RunError, nearest, raise_faults
 from visir.evaluation.assembly import Pool
 from visir.evaluation.assembly import assemble as assemble_tasks
 from visir.evaluation.brittleness_runs import Log, evaluate_log, read
@@ -26,9 +26,10 @@ from visir.evaluation.cross_modal import Estimator, dcg_cm
 from visir.evaluation.measures.measure import RSUM_CUTOFFS
 from visir.evaluation.options import check_options
 from visir.evaluation.results import Saved
-from visir.evaluation.scoring import candidates_line, queries_line, score
+from visir.evaluation.scoring import score
 from visir.evaluation.sources import open_collection_of
 from visir.evaluation.statistics import TestName, corrected
+from visir.evaluation.stress.answers import RunFolder, is_run_folder, unknown_condition
 from visir.evaluation.stress.effect import (
     ConditionOutcome,
     Effect,
@@ -39,9 +40,7 @@ from visir.evaluation.stress.effect import (
     jaccard,
 )
 from visir.evaluation.systems import EncoderSystem, System
-from visir.evaluation.systems.runs import RunFolder, is_run_folder
-from visir.evaluation.systems.vectors import dense
-from visir.records import PLAIN, Collection, Items, Protocol, Qrels, Ranks, Recall, Result, Run, Task, Ties
+from visir.records import PLAIN, Collection, Items, Protocol, Qrels, Ranks, Recall, Result, Run, Ties
 from visir.retrieval.exact import SearchResult
 from visir.robustness.corruptions import CORRUPTIONS, SEVERITIES, corrupt
 from visir.robustness.perturb import CHANGED, perturb
@@ -182,7 +181,7 @@ def names_of(
         possible = list(known) if offered is None else sorted(offered, key=[*known, *offered].index)
         names[task] = possible if chosen is None else list(dict.fromkeys(chosen))
         for perturbation in names[task]:
-            fault = _unknown(perturbation, task)
+            fault = unknown_condition(perturbation, task)
             if fault:
                 faults.append(fault)
             elif offered is not None and perturbation not in offered:
@@ -193,18 +192,6 @@ def names_of(
         faults.append("nothing is perturbed: name perturbations of captions or corruptions of pictures")
     raise_faults(ConfigurationError, f"stress of {system.name}", faults)
     return names
-
-
-def _unknown(name: str, task: str) -> str:
-    """Why there is no such perturbation; "" if there is. Those of captions may be joined: "char_swap+synonym_noun"."""
-    try:
-        for step in name.split("+") if task == "t2i" else []:
-            find(step)
-    except VisirError as fault:
-        return f"{fault.message} ({fault.hint})"
-    if task == "i2t" and name not in CORRUPTIONS:
-        return f"unknown {CORRUPTIONS.kind} {name!r} ({nearest(name, CORRUPTIONS)})"
-    return ""
 
 
 def check_study(
@@ -326,16 +313,16 @@ def stress(
             system can answer (thirteen for an encoder), an empty list or "none" takes none.
         corruptions: Of pictures, in the same way.
         severity: How many units (characters, words) each perturbation changes, from 1.
-        picture_severity: 1 to 5.
+        picture_severity: How badly pictures are spoilt, 1 to 5.
         seed: The seed of perturbations and tests.
-        profile: See `visir.robustness.perturb`; "paper" does what the released code did.
+        profile: Rules: "sound", or "paper", which does what the brittleness paper's released code did. See
+            `visir.robustness.perturb`.
         recall: The recall that is summed to rsum. The brittleness paper's t2i numbers are the same under all three
             readings, because a caption has one image.
         ties: How equal scores are counted.
         relevance: The set of judgements.
         gallery: The candidates: of the "split" or of the whole "collection".
-        estimator: An encoder that estimates the gains of wrong answers, for dcg_cm@10. It reads the *unperturbed*
-            caption, because that is what an answer should fit; the paper's estimator read the perturbed one.
+        estimator: A model that estimates the gains of dcg_cm: what wrong answers are worth. For dcg_cm@10.
         test: "t", "randomisation" or "wilcoxon", over images with their captions; Holm's correction over all effects.
         name: What tables call the system.
         device: Where models that are named are run.
@@ -378,32 +365,43 @@ def stress(
     assembly = assemble_tasks(
         collection, split=split, relevance=relevance, captions="all", gallery=gallery, tasks=stressed, folds=1
     )
+    assembly = replace(assembly, folds={task: assembly.folds[task] for task in stressed})  # captions first
     tasks = {task: assembly.tasks[task] for task in stressed}
     subject.prepare(list(tasks.values()))
     qrels = {task: assembly.qrels[task] for task in stressed}
     plain = {name: subject.checked_search([task], depth=DEPTH, ties=ties)[0] for name, task in tasks.items()}
-    fields: dict[str, Any] = subject.fields()
-    judge = None if estimator is None else _estimator(estimator, list(assembly.tasks.values()), encoding)
+    judge = None
+    if estimator is not None:
+        estimating = EncoderSystem(estimator, **encoding)
+        estimating.prepare(list(assembly.tasks.values()))
+        judge = Estimator.of(estimating.by_modality())
     depths = [
         perturbation.ranks.depth
         for perturbation in plain.values()
         if perturbation.ranks is not None and perturbation.ranks.depth is not None
     ]
-    protocol = Protocol(
-        collection=collection.name,
-        collection_fingerprint=collection.fingerprint,
-        split=split or "all",
-        relevance=relevance,
-        galleries={name: candidates_line([task]) for name, task in tasks.items()},
-        queries={name: queries_line([task]) for name, task in tasks.items()},
+    protocol = assembly.protocol(
         recall=recall,
         ties=ties,
         depth=min(depths) if depths else None,
         estimator=None if judge is None else judge.line,
-        **fields,
+        **subject.fields(),
     )
-    labels = {name: [task.labels] for name, task in tasks.items()}
-    measured = _Measuring(subject.name, protocol, qrels, labels, judge)
+
+    def measured(searched: Mapping[str, SearchResult], perturbation: str | None = None) -> Result:
+        """The answers as a result, always with the same judgements, labels, recall and estimator."""
+        gains = None
+        if judge is not None:
+            gains = {name: dcg_cm(result.run, qrels[name], [10], judge) for name, result in searched.items()}
+        return score(
+            subject.name,
+            {name: [result.ranks] for name, result in searched.items() if result.ranks is not None},
+            protocol.changed(perturbation=perturbation),
+            measures=[*(f"{recall}@{k}" for k in RSUM_CUTOFFS), "mean_rank"],
+            further=gains,
+            labels={name: [tasks[name].labels] for name in searched},
+        )
+
     outcomes: list[ConditionOutcome] = []
     for task, conditions in names.items():
         for perturbation in conditions:
@@ -417,7 +415,7 @@ def stress(
                 perturbed = replace(tasks[task], queries=queries, condition=perturbation, labels=None)
                 searched = merged(searched, subject.checked_search([perturbed], depth=DEPTH, ties=ties)[0])
             title, family = _called(perturbation, task)
-            result = measured.result({task: searched}, description)
+            result = measured({task: searched}, description)
             spoilt = view.corrupted
             texts = _texts(queries)
             outcomes.append(
@@ -428,7 +426,7 @@ def stress(
     timing["in the system"] = spent = sum(subject.seconds.values())
     study = assemble(
         subject.name,
-        measured.result(plain, None),
+        measured(plain),
         {name: searched.run for name, searched in plain.items()},
         qrels,
         outcomes,
@@ -439,29 +437,6 @@ def stress(
     )
     timing["elsewhere"] = time.perf_counter() - started - spent
     return replace(study, timing=timing, source=part if gallery == "split" else collection)
-
-
-@dataclass(frozen=True, eq=False)
-class _Measuring:
-    """Turn answers into results, always with the same judgements, labels, recall and estimator."""
-
-    system: str
-    protocol: Protocol
-    qrels: Mapping[str, Qrels]
-    labels: Mapping[str, Sequence[pa.Table | None]]
-    judge: Estimator | None
-
-    def result(self, searched: Mapping[str, SearchResult], description: str | None) -> Result:
-        ranks = {name: [result.ranks] for name, result in searched.items() if result.ranks is not None}
-        further = None
-        if self.judge is not None:
-            further = {
-                name: dcg_cm(result.run, self.qrels[name], [10], self.judge) for name, result in searched.items()
-            }
-        names = [*(f"{self.protocol.recall}@{k}" for k in RSUM_CUTOFFS), "mean_rank"]
-        protocol = self.protocol.changed(perturbation=description)
-        labels = {name: self.labels[name] for name in ranks}
-        return score(self.system, ranks, protocol, measures=names, further=further, labels=labels)
 
 
 def _called(name: str, task: str) -> tuple[str, str]:
@@ -541,13 +516,6 @@ def _system(model: Any, name: str | None, device: str | None, dtype: str, encodi
                 code="vectors-made-elsewhere-cannot",
             )
     return EncoderSystem(system, None, name, zero_queries="unanswered", **encoding)
-
-
-def _estimator(encoder: Encoder, tasks: Sequence[Task], encoding: Mapping[str, Any]) -> Estimator:
-    judge = EncoderSystem(encoder, **encoding)
-    judge.prepare(tasks)
-    vectors = judge.by_modality()
-    return Estimator(dense(vectors["image"]), dense(vectors["text"]))
 
 
 # The study of the brittleness paper, computed from its authors' logs instead of our own searches.

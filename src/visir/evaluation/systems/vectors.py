@@ -429,20 +429,3 @@ class VectorSystem(System):
 
 def _label(key: str, vectors: Vectors) -> str:
     return f"{key} ({vectors.modality})" if key in ("query", "document") else str(vectors.modality)
-
-
-def dense(vectors: Vectors) -> Embeddings:
-    """Check that vectors are dense: sparse ones have no cosines."""
-    if isinstance(vectors, MultiVectorEmbeddings):
-        raise ConfigurationError(
-            f"dcg_cm takes cosines for gains; {vectors.encoder.name} makes several vectors for each item.",
-            hint="name an encoder with one vector for each item as the estimator",
-            code="dcg-cm-takes-cosines",
-        )
-    if isinstance(vectors, SparseEmbeddings):
-        raise ConfigurationError(
-            f"dcg_cm takes cosines for gains; the vectors of {vectors.encoder.name} are sparse.",
-            hint="name a dense encoder as the estimator, the one that was made sparse for instance",
-            code="dcg-cm-takes",
-        )
-    return vectors

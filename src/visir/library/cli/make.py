@@ -13,14 +13,8 @@ import typer
 
 from visir.cli import output
 from visir.cli.index import place_in_words
-from visir.cli.options import (
-    DeviceOption,
-    complete_index_kind,
-    complete_model,
-    name_value_pairs,
-    out_option,
-)
-from visir.cli.verbs import Call, argument, calls, examples, option, streams
+from visir.cli.options import argument, name_value_pairs, option
+from visir.cli.verbs import Call, calls, examples, streams
 from visir.collections.budget import LIMIT_VARIABLE
 from visir.display import counted, named
 
@@ -28,36 +22,14 @@ if TYPE_CHECKING:
     from visir.library import UpdateReport
     from visir.library.layout import IndexPlace
 
-LibraryFolder = Annotated[Path, typer.Argument(metavar="LIBRARY", help="The library's folder.", show_default=False)]
+LibraryFolder = Annotated[Path, argument("LIBRARY", about="The library's folder.")]
+SettleOption = Annotated[float, option(about="Seconds of quiet before a watch updates.", min=0.05)]
 _UPDATE: Any = {
-    "kind": option(
-        "The kind of index (visir index kinds). Default: exact, and inverted for weighted words.",
-        "--kind",
-        kind=list[str],
-        autocompletion=complete_index_kind,
-    ),
-    "settings": option(
-        "Change one setting: --set ef-search=64. Repeatable.",
-        "--set",
-        to="setting",
-        kind=list[str],
-        metavar="NAME=VALUE",
-    ),
-    "name": option("A name: what the library is called. Default: the folder's name.", "--name"),
-    "verify": option("Read every file, also those whose size and time are as they were.", "--verify"),
-    "language": option(
-        "How words are compared: plural (English plurals; the default), none, german, french, … Of products.",
-        show_default=False,
-    ),
-    "synonyms": option(
-        "A file of synonyms: lines a, b, c and a => b; the library copies it. Of products.",
-        kind=Path,
-        metavar="FILE",
-        show_default=False,
-    ),
+    "kind": option(kind=list[str]),
+    "settings": option(to="setting"),
+    "synonyms": option(kind=Path, metavar="FILE"),
 }
-"""What `make` and `update` ask for in the same words."""
-SettleOption = Annotated[float, typer.Option(min=0.05, help="Seconds of quiet before a watch updates.")]
+"""What `make` and `update` ask for in the same way."""
 
 
 _ENOUGH = re.compile(rf"{LIMIT_VARIABLE}=(\d+)")
@@ -160,9 +132,7 @@ def print_update(folder: Path, report: UpdateReport) -> None:
 # `visir library info`: what a library holds.
 
 
-@examples(
-    "visir library info photos.visir",
-)
+@examples("visir library info photos.visir")
 def info(library: LibraryFolder) -> None:
     """Say what a library holds.
 
@@ -211,16 +181,9 @@ def info(library: LibraryFolder) -> None:
 
 @calls(
     "visir.library.updating:update",
-    source=argument("PLACE", "A folder of photos, or a collection in any known format.", to="place", kind=str),
-    model=option(
-        "A model: a hub name, a checkpoint folder, st:…, openclip:…, pixels (visir models).",
-        "--model",
-        "-m",
-        kind=str,
-        autocompletion=complete_model,
-        show_default=False,
-    ),
-    head=option("A sparse head over the model (visir sparsify): search by weighted words too.", to="sparse", kind=str),
+    source=argument("PLACE", to="place", kind=str),
+    model=option(kind=str),
+    head=option(to="sparse", kind=str),
     images=option(default=None),
     leave="folder loaded callback",
     **_UPDATE,
@@ -229,16 +192,17 @@ def info(library: LibraryFolder) -> None:
     "visir library make ~/Photos --model openai/clip-vit-base-patch32",
     "visir library make ~/Photos --model runs/mine --out photos.visir --watch",
 )
-def make(
-    call: Call,
-    out: Annotated[Path | None, out_option("the library's folder. Default: PLACE's name + .visir, here")] = None,
-    watch: Annotated[bool, typer.Option("--watch", help="Then go on: update whenever something changes.")] = False,
-    settle: SettleOption = 2.0,
-) -> None:
+def make(call: Call, out: Path | None = None, watch: bool = False, settle: SettleOption = 2.0) -> None:
     """Make a folder of photos searchable.
 
     Killed at any moment, the same command goes on. Run again, it brings the library up to date: only what is new is
     encoded, moved files cost nothing. Broken photos are listed, and tried again when they change.
+
+    Args:
+        place: A folder of photos, or a collection in any known format.
+        sparse: A sparse head over the model (visir sparsify): search by weighted words too.
+        out: Where to write: the library's folder. Default: PLACE's name + .visir, here.
+        watch: Then go on: update whenever something changes.
     """
     from visir.errors import ConfigurationError
     from visir.library.layout import default_folder, is_library
@@ -270,23 +234,12 @@ def make(
 
 @calls(
     "visir.library.updating:update",
-    model=option(
-        "A model: another, or a first one (everything is encoded anew), or the new place of its own.",
-        "--model",
-        "-m",
-        kind=str,
-    ),
-    head=option(
-        "A sparse head over the model: another, or a first one, or the new place of the library's own.",
-        to="sparse",
-        kind=str,
-    ),
+    model=option(kind=str),
+    head=option(to="sparse", kind=str),
     leave="source folder split images loaded callback",
     **_UPDATE,
 )
-@examples(
-    "visir library update photos.visir",
-)
+@examples("visir library update photos.visir")
 def update(library: LibraryFolder, call: Call) -> None:
     """Bring a library up to date with its photos.
 
@@ -295,6 +248,10 @@ def update(library: LibraryFolder, call: Call) -> None:
     Only what is new is encoded, by the library's own model. Another --model encodes everything anew; the library
     answers with the old one until that is done, and what was stopped goes on with any update. With another --kind or
     --set its indexes are made anew from the vectors that they hold.
+
+    Args:
+        model: A model: another, or a first one (everything is encoded anew), or the new place of its own.
+        sparse: A sparse head over the model: another, or a first one, or the new place of the library's own.
     """
     from visir.library.layout import check_first_update_done
 
@@ -303,7 +260,7 @@ def update(library: LibraryFolder, call: Call) -> None:
 
 
 @streams
-def watch(library: LibraryFolder, settle: SettleOption = 2.0, device: DeviceOption = None) -> None:
+def watch(library: LibraryFolder, settle: SettleOption = 2.0, device: str | None = None) -> None:
     """Update a library whenever its photos change, until Ctrl-C."""
     from visir.library.watch import require_watching
 
@@ -316,9 +273,7 @@ def watch(library: LibraryFolder, settle: SettleOption = 2.0, device: DeviceOpti
 # `visir library check`: is every byte as it was written?
 
 
-@examples(
-    "visir library check photos.visir",
-)
+@examples("visir library check photos.visir")
 def check(library: LibraryFolder) -> None:
     """Read every byte of a library, and check it.
 

@@ -17,9 +17,9 @@ import typer
 
 from visir.cli import output
 from visir.cli.index import search as search_collection
-from visir.cli.options import CountOption, DeviceOption, TextArgument, of
+from visir.cli.options import of, option
 from visir.cli.output import ShownAnswer, show_answers
-from visir.cli.verbs import examples
+from visir.cli.verbs import examples, worded
 from visir.library.cli.make import LibraryFolder
 from visir.library.query_help import QUERY_HELP
 from visir.terminal import one_line
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 _FILTERS, _SYSTEMS = "Filters", "How it is searched"
 
 
+@worded(QUERY_HELP)
 @examples(
     "visir library search photos.visir 'a red car'",
     "visir library search photos.visir 'at night' --image beach.jpg",
@@ -43,63 +44,32 @@ _FILTERS, _SYSTEMS = "Filters", "How it is searched"
 )
 def search_in_library(
     library: LibraryFolder,
-    text: TextArgument = None,
-    image: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Look for what fits this picture, beside or instead of a text.")
-    ] = None,
-    like: Annotated[str | None, typer.Option(metavar="PICTURE", help=QUERY_HELP["like"])] = None,
-    k: CountOption = 10,
-    offset: Annotated[int | None, typer.Option(min=0, metavar="N", help=QUERY_HELP["offset"])] = None,
-    thumbnails: Annotated[
-        bool, typer.Option("--thumbnails/--no-thumbnails", help="Show pictures where the terminal can.")
-    ] = True,
-    where: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="CONDITION",
-            help='A condition: "width >= 800", "taken >= 2024-05", "camera contains canon" … Repeatable.',
-            rich_help_panel=_FILTERS,
-        ),
-    ] = None,
-    category: Annotated[str | None, typer.Option(help=QUERY_HELP["category"], rich_help_panel=_FILTERS)] = None,
-    read_prices: Annotated[
-        bool | None,
-        typer.Option("--read-prices/--no-read-prices", help=QUERY_HELP["read_prices"], rich_help_panel=_FILTERS),
-    ] = None,
+    text: str | None = None,
+    image: Path | None = None,
+    like: Annotated[str | None, option(metavar="PICTURE")] = None,
+    k: int = 10,
+    offset: Annotated[int | None, option(metavar="N", min=0)] = None,
+    thumbnails: bool = True,
+    where: Annotated[list[str] | None, option(metavar="CONDITION", panel=_FILTERS)] = None,
+    category: Annotated[str | None, option(panel=_FILTERS)] = None,
+    read_prices: Annotated[bool | None, option("--read-prices/--no-read-prices", panel=_FILTERS)] = None,
     by: Annotated[
-        str | None,
-        typer.Option(
-            "--search-by",
-            help=QUERY_HELP["by"],
-            rich_help_panel=_SYSTEMS,
-            autocompletion=of("words", "vectors", "both"),
-        ),
+        str | None, option("--search-by", autocompletion=of("words", "vectors", "both"), panel=_SYSTEMS)
     ] = None,
-    system: Annotated[
-        str | None,
-        typer.Option(
-            help=QUERY_HELP["system"], rich_help_panel=_SYSTEMS, autocompletion=of("dense", "sparse", "hybrid")
-        ),
-    ] = None,
-    text_weight: Annotated[
-        float | None,
-        typer.Option(metavar="SHARE", help=f"{QUERY_HELP['text_weight']} Default: 0.5", rich_help_panel=_SYSTEMS),
-    ] = None,
-    fusion: Annotated[
-        str | None,
-        typer.Option(help=QUERY_HELP["fusion"], rich_help_panel=_SYSTEMS, autocompletion=of("rrf", "weighted")),
-    ] = None,
-    weight: Annotated[
-        float | None,
-        typer.Option(metavar="SHARE", help=QUERY_HELP["weight"], rich_help_panel=_SYSTEMS),
-    ] = None,
-    rerank: Annotated[
-        int | None,
-        typer.Option("--rerank-top", min=0, metavar="N", help=QUERY_HELP["rerank"], rich_help_panel=_SYSTEMS),
-    ] = None,
-    device: DeviceOption = None,
+    system: Annotated[str | None, option(autocompletion=of("dense", "sparse", "hybrid"), panel=_SYSTEMS)] = None,
+    text_weight: Annotated[float | None, option(metavar="SHARE", panel=_SYSTEMS)] = None,
+    fusion: Annotated[str | None, option(autocompletion=of("rrf", "weighted"), panel=_SYSTEMS)] = None,
+    weight: Annotated[float | None, option(metavar="SHARE", panel=_SYSTEMS)] = None,
+    rerank: Annotated[int | None, option("--rerank-top", metavar="N", min=0, panel=_SYSTEMS)] = None,
+    device: str | None = None,
 ) -> None:
-    """Search a library with words, a picture, or both, among all pictures or those that pass filters."""
+    """Search a library with words, a picture, or both, among all pictures or those that pass filters.
+
+    Args:
+        image: Look for what fits this picture, beside or instead of a text.
+        thumbnails: Show pictures where the terminal can.
+        where: A condition: "width >= 800", "taken >= 2024-05", "camera contains canon" … Repeatable.
+    """
     from visir.library.layout import check_first_update_done
 
     check_first_update_done(library)

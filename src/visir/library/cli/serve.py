@@ -9,8 +9,8 @@ import typer
 
 from visir.cli import output
 from visir.cli.classify import Days, Folder, Name, make_token, token_group
-from visir.cli.options import COMPUTE, DeviceOption
-from visir.cli.verbs import examples, serves, streams
+from visir.cli.options import COMPUTE, argument, option
+from visir.cli.verbs import examples, serves, streams, worded
 from visir.display import counted, cut
 from visir.library.cli.make import LibraryFolder
 from visir.library.query_help import QUERY_HELP
@@ -23,32 +23,18 @@ from visir.library.query_help import QUERY_HELP
 @streams
 @serves(port=8765)
 def serve(
-    libraries: Annotated[
-        list[Path], typer.Argument(metavar="LIBRARY...", help="Folders made by visir library make.", show_default=False)
-    ],
+    libraries: Annotated[list[Path], argument("LIBRARY...")],
     front: dict[str, Any],
-    docs: Annotated[bool, typer.Option("--docs", help="Offer /docs, which loads scripts from elsewhere.")] = False,
-    log_queries: Annotated[bool, typer.Option("--log-queries", help="Write what is looked for into the log.")] = False,
-    max_pixels: Annotated[float, typer.Option(min=0.01, help="Megapixels of a photo to search with.")] = 32.0,
-    queue: Annotated[int, typer.Option(min=1, help="Requests that may wait, of each library.")] = 512,
-    batch: Annotated[int, typer.Option("--searches", min=1, help="Searches that are answered together.")] = 64,
-    threads: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Threads. 0: one per core.", rich_help_panel=COMPUTE)
-    ] = 0,
-    reload: Annotated[float, typer.Option(min=0, help="Seconds between looks for a changed library; 0: never.")] = 1.0,
-    stale: Annotated[
-        float, typer.Option(min=0, help="Seconds a library is served that cannot be compared with the disk.")
-    ] = 10.0,
-    device: DeviceOption = None,
-    deterministic: Annotated[
-        bool,
-        typer.Option(
-            "--deterministic",
-            help="The same scores to the last bit, whatever else is searched at the time. Texts cost up to twice as "
-            "much.",
-            rich_help_panel=COMPUTE,
-        ),
-    ] = False,
+    docs: bool = False,
+    log_queries: bool = False,
+    max_pixels: Annotated[float, option(min=0.01)] = 32.0,
+    queue: Annotated[int, option(min=1)] = 512,
+    batch: Annotated[int, option("--searches", min=1)] = 64,
+    threads: int = 0,
+    reload: Annotated[float, option(min=0)] = 1.0,
+    stale: Annotated[float, option(min=0)] = 10.0,
+    device: str | None = None,
+    deterministic: Annotated[bool, option(panel=COMPUTE)] = False,
 ) -> None:
     """Serve libraries as a search page and an HTTP API.
 
@@ -56,6 +42,19 @@ def serve(
 
     On this machine alone it needs no tokens. On any other address it wants --tokens FOLDER (visir library token new)
     or --no-tokens.
+
+    Args:
+        libraries: Folders made by visir library make.
+        docs: Offer /docs, which loads scripts from elsewhere.
+        log_queries: Write what is looked for into the log.
+        max_pixels: Megapixels of a photo to search with.
+        queue: Requests that may wait, of each library.
+        batch: Searches that are answered together.
+        threads: Threads. 0: one per core.
+        reload: Seconds between looks for a changed library; 0: never.
+        stale: Seconds a library is served that cannot be compared with the disk.
+        deterministic: The same scores to the last bit, whatever else is searched at the time. Texts cost up to twice as
+            much.
     """
     import time
 
@@ -98,15 +97,12 @@ def serve(
 # `visir library token`: who may search, and who may change.
 
 
-def new(
-    folder: Folder,
-    name: Name,
-    scope: Annotated[
-        list[str] | None, typer.Option("--scope", help="What is allowed: search or admin. Repeatable. Default: search.")
-    ] = None,
-    days: Days = None,
-) -> None:
-    """Make a token and show it, this once; the folder holds its hash only. Default scope: search."""
+def new(folder: Folder, name: Name, scope: list[str] | None = None, days: Days = None) -> None:
+    """Make a token and show it, this once; the folder holds its hash only. Default scope: search.
+
+    Args:
+        scope: What is allowed: search or admin. Repeatable. Default: search.
+    """
     make_token(folder, name, scope or ["search"], days)
 
 
@@ -116,18 +112,14 @@ app = token_group("visir library serve", "who may search, and who may change", n
 # `visir library duplicates`: the same file, or the same picture, more than once.
 
 
-@examples(
-    "visir library duplicates photos.visir",
-)
-def duplicates(
-    library: LibraryFolder,
-    near: Annotated[
-        int | None, typer.Option(min=0, max=128, help="Bits of 256 in which near duplicates may differ.")
-    ] = None,
-) -> None:
+@examples("visir library duplicates photos.visir")
+def duplicates(library: LibraryFolder, near: Annotated[int | None, option(min=0, max=128)] = None) -> None:
     """List copies, and pictures that nearly look the same.
 
     List files of equal content, and pictures that nearly look the same (resized, recompressed).
+
+    Args:
+        near: Bits of 256 in which near duplicates may differ.
     """
     from visir.library.duplicates import NEAR, duplicates
     from visir.library.snapshot import LibrarySnapshot
@@ -153,6 +145,7 @@ _WIDEST = 80
 """Longer values are cut in the table that is printed; `--json` has them whole."""
 
 
+@worded(QUERY_HELP)
 @examples(
     "visir library facets shop.visir",
     "visir library facets shop.visir --where 'price < 50' --field brand",
@@ -160,20 +153,19 @@ _WIDEST = 80
 )
 def facets(
     library: LibraryFolder,
-    text: Annotated[
-        str | None, typer.Argument(metavar="[TEXT]", help="Count what these words find. Default: everything.")
-    ] = None,
-    where: Annotated[
-        list[str] | None, typer.Option(metavar="CONDITION", help='A condition: "price < 50" … Repeatable.')
-    ] = None,
-    category: Annotated[str | None, typer.Option(help=QUERY_HELP["category"])] = None,
-    field: Annotated[
-        list[str] | None, typer.Option(metavar="FIELD", help="Only this field. Repeatable. Default: those that group.")
-    ] = None,
+    text: str | None = None,
+    where: Annotated[list[str] | None, option(metavar="CONDITION")] = None,
+    category: str | None = None,
+    field: Annotated[list[str] | None, option(metavar="FIELD")] = None,
 ) -> None:
     """Count how many items have each brand, lie in each category, cost how much.
 
     A field is counted without the conditions on itself, so that other choices can be compared; it says so.
+
+    Args:
+        text: Count what these words find. Default: everything.
+        where: A condition: "price < 50" … Repeatable.
+        field: Only this field. Repeatable. Default: those that group.
     """
     from visir.library.layout import check_first_update_done
     from visir.library.searcher import Searcher

@@ -7,28 +7,17 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from visir.cli import output
-from visir.cli.options import (
-    FormatOption,
-    FormatOptionsOption,
-    ImagesOption,
-    options_of,
-    out_option,
-    single_or_all,
-)
-from visir.cli.verbs import Call, argument, calls, reports
-from visir.cli.verbs import option as words
+from visir.cli.options import argument, option, options_of, single_or_all
+from visir.cli.verbs import Call, calls, reports
 
 if TYPE_CHECKING:
-    from visir.products.clicks import ClickJudgements
     from visir.records.catalogue import Catalogue
 
 
 # The catalogue on the command line: where it is and how it is read, the same for every verb.
 
-SOURCE = argument("CATALOGUE", "A file or folder in any known layout, or generated:2000.")
+SOURCE = argument("CATALOGUE", about="A file or folder in any known layout, or generated:2000.")
 
 
 def opened(source: str, format: str | None, images: list[str] | None, options: list[str] | None) -> Catalogue:
@@ -41,44 +30,34 @@ def opened(source: str, format: str | None, images: list[str] | None, options: l
 @calls(
     "visir.products.evaluation:evaluate",
     catalogue=SOURCE,
-    fold=words("The test fold, from 1. Repeatable. Default: every one.", kind=list[int], min=1),
-    split_seed=words("Another seed cuts other folds.", min=0),
-    every_setting=words("Ask models in all settings, not only in that of their training.", "--every-setting"),
-    settings=words(
-        "A setting: all, general or specific. Repeatable. Default: all three.",
-        "--setting",
-        "-s",
-        to="setting",
-        default=None,
-    ),
-    by=words("What makes a category: its id (a place in the tree), or its name.", "--categories-by"),
-    relevance="What counts as right: path, every category on a product's path; drawn, one drawn category only.",
+    fold=option(kind=list[int], min=1),
+    split_seed=option(min=0),
+    settings=option("--setting", "-s", to="setting", default=None),
+    by=option("--categories-by"),
     leave="systems splits measures depth",
 )
 @reports
 def evaluate(
     call: Call,
-    models: Annotated[
-        list[Path] | None,
-        typer.Option("--model", "-m", help="A model: a folder that visir products train made. Repeatable."),
-    ] = None,
-    baselines: Annotated[
-        str,
-        typer.Option(
-            "--baselines", "-b", help="Separated by commas: bm25, bm25:plain, text:NAME, clip:NAME; '' for none."
-        ),
-    ] = "bm25,bm25:plain",
-    show: Annotated[
-        str | None, typer.Option(help="Whose answers the report shows. Default: the best R-precision.")
-    ] = None,
-    out: Annotated[Path | None, out_option("a folder for numbers, answers and the report")] = None,
-    format: FormatOption = None,
-    images: ImagesOption = None,
-    option: FormatOptionsOption = None,
+    models: Annotated[list[Path] | None, option("--model", "-m")] = None,
+    baselines: Annotated[str, option("--baselines", "-b")] = "bm25,bm25:plain",
+    show: Annotated[str | None, option()] = None,
+    out: Path | None = None,
+    format: str | None = None,
+    images: list[str] | None = None,
+    option: list[str] | None = None,
 ) -> None:
     """Search the test products of each fold with categories' names, and measure: P@k, mAP@k, R-precision.
 
     Systems are baselines and trained models; a model is tested on the fold that it was not trained on.
+
+    Args:
+        fold: The test fold, from 1. Repeatable. Default: every one.
+        setting: A setting: all, general or specific. Repeatable. Default: all three.
+        models: A model: a folder that visir products train made. Repeatable.
+        baselines: Separated by commas: bm25, bm25:plain, text:NAME, clip:NAME; '' for none.
+        show: Whose answers the report shows. Default: the best R-precision.
+        out: Where to write: a folder for numbers, answers and the report.
     """
     from visir.errors import ConfigurationError
     from visir.products.evaluation import CATEGORIES_RESULT
@@ -106,44 +85,38 @@ _COLUMNS = "Columns"
 
 @calls(
     "visir.products.clicks:click_judgements",
-    log=argument(
-        "LOG", "A table, one row for every product that was shown: query, product, position, clicked.", kind=Path
-    ),
-    correction=words(
-        "How likely each position is looked at: em (estimated), none (all alike), or numbers: 1,0.6,0.4.",
-        "--position-bias",
-    ),
-    min_impressions=words("How often a product must have been shown for a query.", min=1),
-    min_clicks=words("How many clicks one product of a query must have at least.", min=1),
-    levels=words("Whole grades from 0 to this. Default: corrected click rates.", min=1),
+    log=argument("LOG", kind=Path),
+    correction=option("--position-bias"),
+    min_impressions=option(min=1),
+    min_clicks=option(min=1),
+    levels=option(min=1),
     leave="floor",
 )
 def judgements(
     call: Call,
-    out: Annotated[Path | None, out_option("a new table of judgements: .csv, .tsv, .jsonl or .parquet")] = None,
-    query: Annotated[
-        str | None, typer.Option("--query-column", help="The column of the query.", rich_help_panel=_COLUMNS)
-    ] = None,
-    product: Annotated[
-        str | None, typer.Option("--product-column", help="The column of the product's id.", rich_help_panel=_COLUMNS)
-    ] = None,
-    position: Annotated[
-        str | None, typer.Option("--position-column", help="The column of the position.", rich_help_panel=_COLUMNS)
-    ] = None,
-    clicked: Annotated[
-        str | None,
-        typer.Option("--clicked-column", help="The column of clicks, or of purchases.", rich_help_panel=_COLUMNS),
-    ] = None,
-    visitor: Annotated[
-        str | None, typer.Option("--visitor-column", help="The column of the visitor.", rich_help_panel=_COLUMNS)
-    ] = None,
+    out: Path | None = None,
+    query: Annotated[str | None, option("--query-column", panel=_COLUMNS)] = None,
+    product: Annotated[str | None, option("--product-column", panel=_COLUMNS)] = None,
+    position: Annotated[str | None, option("--position-column", panel=_COLUMNS)] = None,
+    clicked: Annotated[str | None, option("--clicked-column", panel=_COLUMNS)] = None,
+    visitor: Annotated[str | None, option("--visitor-column", panel=_COLUMNS)] = None,
 ) -> None:
     """Turn the clicks of a search log into judgements for visir evaluate, corrected for position.
 
     Products at the top are looked at more, so they are clicked more.
+
+    Args:
+        log: A table, one row for every product that was shown: query, product, position, clicked.
+        correction: How likely each position is looked at: em (estimated), none (all alike), or numbers: 1,0.6,0.4.
+        out: Where to write: a new table of judgements: .csv, .tsv, .jsonl or .parquet.
+        query: The column of the query.
+        product: The column of the product's id.
+        position: The column of the position.
+        clicked: The column of clicks, or of purchases.
+        visitor: The column of the visitor.
     """
     from visir.errors import ConfigurationError
-    from visir.products.clicks import read_click_log
+    from visir.products.clicks import judgements_table, read_click_log
     from visir.products.opening import check_new_table
 
     if out is not None:
@@ -161,15 +134,9 @@ def judgements(
     judged = call(log=read_click_log(call.given["log"], **columns), correction=how)
     if out is not None:
         judged.save(out)
-    _show(judged)
+    output.table(judgements_table(judged))
     if out is not None:
         output.note(f"judgements: {out}")
-
-
-def _show(judged: ClickJudgements) -> None:
-    from visir.products.clicks import judgements_table
-
-    output.table(judgements_table(judged))
 
 
 # `visir products landing`: a page of ranked products for categories, with products of other categories.
@@ -178,31 +145,25 @@ def _show(judged: ClickJudgements) -> None:
 @calls(
     "visir.products.landing:landing_page",
     catalogue=SOURCE,
-    categories=argument("CATEGORY…", "Names or ids of categories.", kind=list[str]),
-    system=words(
-        "A model: bm25f (words; the default), a trained model's folder, bm25, text:NAME, clip:NAME. Repeatable: the "
-        "answers are fused.",
-        "--model",
-        "-m",
-        to="model",
-        kind=list[str],
-        default=None,
-        show_default=False,
-    ),
-    related=words("How many products of other categories are shown for each category.", min=0),
-    relatives="Which categories are too near for those: path, siblings (below one parent) or tree.",
-    diverse=words("Let the categories below take turns.", "--diverse"),
-    price="The attribute that is the price. Default: one with a usual name.",
+    categories=argument("CATEGORY…", kind=list[str]),
+    system=option("--model", "-m", to="model", kind=list[str], default=None),
+    related=option(min=0),
     leave="text store",
 )
 def landing(
     call: Call,
-    html: Annotated[Path | None, typer.Option(help="Write the answer as a page of pictures.")] = None,
-    format: FormatOption = None,
-    images: ImagesOption = None,
-    option: FormatOptionsOption = None,
+    html: Path | None = None,
+    format: str | None = None,
+    images: list[str] | None = None,
+    option: list[str] | None = None,
 ) -> None:
-    """Choose the products of a category's landing page, and products of other categories that fit its name."""
+    """Choose the products of a category's landing page, and products of other categories that fit its name.
+
+    Args:
+        model: A model: bm25f (words; the default), a trained model's folder, bm25, text:NAME, clip:NAME. Repeatable:
+            the answers are fused.
+        html: Write the answer as a page of pictures.
+    """
     from visir.products.reports.landing import table as landing_table
     from visir.products.reports.landing import write_landing_page
 

@@ -7,80 +7,50 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from visir.cli import output
-from visir.cli.options import (
-    DryRunOption,
-    FoldsOption,
-    FormatOption,
-    FormatOptionsOption,
-    ImagesOption,
-    ListOption,
-    ResumeOption,
-    SetOption,
-    SkipBrokenOption,
-    options_of,
-    out_option,
-    single_or_all,
-)
-from visir.cli.train import EpochsOption
-from visir.cli.verbs import Call, argument, calls, heading
-from visir.cli.verbs import option as words
+from visir.cli.options import argument, option, options_of, single_or_all
+from visir.cli.verbs import Call, calls, heading
 from visir.products.cli.evaluate import SOURCE, opened
 
 if TYPE_CHECKING:
     from visir.products.model import CategoriesRecipe
-    from visir.products.text_search import ProductAnswer
 
 
 _DEFAULT = "clip-ita"
 
 
 def train(
-    catalogue: Annotated[
-        str | None,
-        typer.Argument(help="A file or folder in any known layout, or generated:2000.", show_default=False),
-    ] = None,
-    recipe: Annotated[
-        str, typer.Option(help="A TOML file, or the name of one that comes with visir (--list).")
-    ] = _DEFAULT,
-    image: Annotated[
-        str | None,
-        typer.Option(
-            "--image-model",
-            metavar="MODEL",
-            help="A model for images alone: mobilenet_v2, npz:FILE.",
-        ),
-    ] = None,
-    text: Annotated[
-        str | None,
-        typer.Option(
-            "--text-model",
-            metavar="MODEL",
-            help="A model for texts alone: st:all-MiniLM-L6-v2.",
-        ),
-    ] = None,
-    epochs: EpochsOption = None,
-    changes: SetOption = None,
-    folds: FoldsOption = 5,
-    fold: Annotated[int, typer.Option(min=1, help="The test fold, from 1: left out, for visir products evaluate.")] = 1,
-    split_seed: Annotated[int, typer.Option(help="Another seed cuts other folds.")] = 0,
-    format: FormatOption = None,
-    images: ImagesOption = None,
-    option: FormatOptionsOption = None,
-    skip_broken: SkipBrokenOption = False,
-    out: Annotated[
-        Path | None, out_option("the folder of the model. Default: runs/NAME-SETTING-foldN-seedSEED")
-    ] = None,
-    resume: ResumeOption = False,
-    dry_run: DryRunOption = False,
-    show: ListOption = False,
+    catalogue: Annotated[str | None, argument("CATALOGUE")] = None,
+    recipe: Annotated[str, option()] = _DEFAULT,
+    image: Annotated[str | None, option("--image-model", metavar="MODEL")] = None,
+    text: Annotated[str | None, option("--text-model", metavar="MODEL")] = None,
+    epochs: int | None = None,
+    changes: list[str] | None = None,
+    folds: int = 5,
+    fold: Annotated[int, option(min=1)] = 1,
+    split_seed: int = 0,
+    format: str | None = None,
+    images: list[str] | None = None,
+    option: list[str] | None = None,
+    skip_broken: bool = False,
+    out: Path | None = None,
+    resume: bool = False,
+    dry_run: bool = False,
+    show: bool = False,
 ) -> None:
     """Train a model that finds products by the name of a category; their encoders stay as they are.
 
     The products of one fold are left out and a tenth of the others choose the epoch (`visir.products.task`), so that
     `visir products evaluate` can test the model with products it has never seen. One model per fold and setting.
+
+    Args:
+        catalogue: A file or folder in any known layout, or generated:2000.
+        recipe: A TOML file, or the name of one that comes with visir (--list).
+        image: A model for images alone: mobilenet_v2, npz:FILE.
+        text: A model for texts alone: st:all-MiniLM-L6-v2.
+        fold: The test fold, from 1: left out, for visir products evaluate.
+        split_seed: Another seed cuts other folds.
+        out: Where to write: the folder of the model. Default: runs/NAME-SETTING-foldN-seedSEED.
     """
     if show:
         _print_recipes()
@@ -144,30 +114,24 @@ def _print_plan(recipe: CategoriesRecipe, products: int, out: Path) -> None:
 @calls(
     "visir.products.inference:infer_categories",
     catalogue=SOURCE,
-    system=words(
-        "A model: words (of titles and attributes), text:NAME, clip:NAME, or a trained model's folder.",
-        "--model",
-        "-m",
-        to="model",
-        default="words",
-    ),
-    above=words(
-        "Answer only with this confidence or more, by the most specific category that reaches it: 0.9.",
-        show_default=False,
-    ),
-    count=words("How many answers.", "-k", min=1),
+    system=option("--model", "-m", to="model", default="words"),
+    count=option("-k", min=1),
     leave="products seed store",
 )
 def infer(
     call: Call,
-    out: Annotated[Path | None, out_option("a new table with all answers: .csv, .tsv, .jsonl or .parquet")] = None,
-    format: FormatOption = None,
-    images: ImagesOption = None,
-    option: FormatOptionsOption = None,
+    out: Path | None = None,
+    format: str | None = None,
+    images: list[str] | None = None,
+    option: list[str] | None = None,
 ) -> None:
     """Infer the categories of products that have none, with a confidence that held-out products calibrate.
 
     The table that is read is not changed. Each product is compared with the products that have a category.
+
+    Args:
+        count: How many answers.
+        out: Where to write: a new table with all answers: .csv, .tsv, .jsonl or .parquet.
     """
     from visir.products.inference import write_inferred
     from visir.products.opening import check_new_table, open_uncategorised
@@ -194,50 +158,39 @@ _TEXT = "Words and fusion"
 @calls(
     "visir.products.text_search:search",
     catalogue=SOURCE,
-    query=argument("TEXT", "The name of a category, or any words."),
-    system=words(
-        "A model: bm25f (words in titles, categories and attributes; the default), a trained model's folder, bm25, "
-        "bm25:plain, text:NAME, clip:NAME. Repeatable: the answers are fused.",
-        "--model",
-        "-m",
-        to="model",
-        kind=list[str],
-        default=None,
-        show_default=False,
-    ),
-    fusion=words("How several systems are joined: rrf or weighted.", panel=_TEXT),
-    weights=words(
-        "The weight of each model in the fusion, in their order.",
-        "--model-weight",
-        to="weight",
-        kind=list[float],
-        panel=_TEXT,
-    ),
+    query=argument("TEXT"),
+    system=option("--model", "-m", to="model", kind=list[str], default=None),
+    fusion=option(panel=_TEXT),
+    weights=option("--model-weight", to="weight", kind=list[float], panel=_TEXT),
     leave="text store",
 )
 def search(
     call: Call,
-    language: Annotated[
-        str, typer.Option(help="How words are compared: plural, none, english, german, …", rich_help_panel=_TEXT)
-    ] = "plural",
-    spelling: Annotated[bool, typer.Option(help="Correct misspelt words.", rich_help_panel=_TEXT)] = True,
-    synonyms: Annotated[
-        Path | None, typer.Option(help="A file of synonyms: lines a, b, c and a => b.", rich_help_panel=_TEXT)
-    ] = None,
-    near_words: Annotated[
-        str | None,
-        typer.Option(help="A text encoder, for words that no product has: st:…", rich_help_panel=_TEXT),
-    ] = None,
-    html: Annotated[Path | None, typer.Option(help="Write the answer as a page of pictures.")] = None,
-    format: FormatOption = None,
-    images: ImagesOption = None,
-    option: FormatOptionsOption = None,
+    language: Annotated[str, option(panel=_TEXT)] = "plural",
+    spelling: Annotated[bool, option(panel=_TEXT)] = True,
+    synonyms: Annotated[Path | None, option(panel=_TEXT)] = None,
+    near_words: Annotated[str | None, option(panel=_TEXT)] = None,
+    html: Path | None = None,
+    format: str | None = None,
+    images: list[str] | None = None,
+    option: list[str] | None = None,
 ) -> None:
     """Find products by any words: ranked, with scores and the categories they belong to.
 
     Misspelt words are corrected, and the answer says so. When the words are the name of a category, answers that belong
     to it are marked.
+
+    Args:
+        query: The name of a category, or any words.
+        model: A model: bm25f (words in titles, categories and attributes; the default), a trained model's folder, bm25,
+            bm25:plain, text:NAME, clip:NAME. Repeatable: the answers are fused.
+        language: How words are compared: plural, none, english, german, …
+        spelling: Correct misspelt words.
+        synonyms: A file of synonyms: lines a, b, c and a => b.
+        near_words: A text encoder, for words that no product has: st:…
+        html: Write the answer as a page of pictures.
     """
+    from visir.products.reports.search import table as answer_table
     from visir.products.text_search import TextOptions
 
     answer = call(
@@ -249,12 +202,6 @@ def search(
         from visir.products.reports.search import write_search_page
 
         write_search_page(html, answer, command=shlex.join(["visir", *sys.argv[1:]]))
-    _show(answer)
+    output.table(answer_table(answer))
     if html is not None:
         output.line(f"page: {html}")
-
-
-def _show(answer: ProductAnswer) -> None:
-    from visir.products.reports.search import table as answer_table
-
-    output.table(answer_table(answer))

@@ -100,6 +100,7 @@ VIEWS = {
         "visir.reports.plots:difference_dots",
     ),
     "evaluation.Explanation": View(_EVALUATION, "explanation_blocks", "explanation_table"),
+    "evaluation.Denominators": View(_EVALUATION, "denominators_blocks", "visir.reports.tables:denominators_table"),
     "evaluation.MeasureList": View(_LISTS, table="measures_table"),
     "evaluation.ChosenWeight": View(_LISTS, table="chosen_weight_table"),
     "evaluation.Submission": View(_LISTS, "submission_blocks"),

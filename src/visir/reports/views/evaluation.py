@@ -9,13 +9,20 @@ import pyarrow as pa
 
 from visir.evaluation.compare import Comparison, Difference
 from visir.evaluation.explaining import Explanation
+from visir.evaluation.published.denominators import Denominators
 from visir.evaluation.results import Evaluation
 from visir.records import Protocol, Result
 from visir.reports.page import Block, Bullets, Definitions, Fold, Notice, Paragraph, inline
 from visir.reports.plots import measure_dots
 from visir.reports.table import Column, Table
-from visir.reports.tables import card_table, comparison_table, explain_table, headline_table, measures_table
-from visir.reports.views.parts import facts
+from visir.reports.tables import (
+    comparison_table,
+    denominators_table,
+    explain_table,
+    headline_table,
+    measures_table,
+)
+from visir.reports.views.parts import facts, protocol_card
 from visir.reports.words import meaning
 
 if TYPE_CHECKING:
@@ -36,7 +43,7 @@ def evaluation_blocks(shown: Result | Evaluation) -> list[Block]:
     more: list[Block] = [
         Fold("All measures", [replace(measures_table(result), caption="", notes=())]),
         Fold("What these numbers mean", [Definitions(meaning(protocol))]),
-        Fold("Protocol card", [replace(card_table(protocol), caption="")]),
+        protocol_card(protocol),
     ]
     notices: list[Block] = [Notice(result.notes)] if result.notes else []
     table = replace(headline_table(result), caption="", notes=())
@@ -74,8 +81,7 @@ def _result(shown: Result | Evaluation) -> Result:
 def protocol_blocks(protocol: Protocol) -> list[Block]:
     """In words, and the card folded."""
     heading = facts(f"Protocol {protocol.fingerprint[:12]}", protocol.collection, protocol.split)
-    card = replace(card_table(protocol), caption="")
-    return [heading, Definitions(meaning(protocol)), Fold("Protocol card", [card])]
+    return [heading, Definitions(meaning(protocol)), protocol_card(protocol)]
 
 
 # A comparison: a sentence that says what differs, and the table of differences.
@@ -108,6 +114,11 @@ def explanation_blocks(explanation: Explanation) -> list[Block]:
         reasons = Table.of([Column("reading"), Column("why not")], explanation.not_computable)
         shown.append(Fold("Readings that could not be computed", [reasons]))
     return shown
+
+
+def denominators_blocks(digits: Denominators) -> list[Block]:
+    """The answer, and the sizes of each row."""
+    return [Paragraph(digits.sentence), denominators_table(digits)]
 
 
 def explanation_table(explanation: Explanation) -> Table:

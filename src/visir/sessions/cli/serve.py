@@ -13,18 +13,14 @@ import typer
 
 from visir.cli import output
 from visir.cli.classify import Days, Folder, Name, make_token, token_group
-from visir.cli.options import NewFolder, ReplaceOption, command_line, name_value_pairs, out_option
-from visir.cli.verbs import Call, argument, calls, examples, option, reports, serves, streams
+from visir.cli.options import argument, command_line, name_value_pairs, option
+from visir.cli.verbs import Call, calls, examples, reports, serves, streams
 
 # The options that say how a log's columns become events, shared by `make`, `score` and `serve`.
 
-PresetOption = Annotated[str | None, typer.Option("--preset", help="A mapping that comes with visir.")]
-MappingOption = Annotated[
-    Path | None, typer.Option("--mapping", metavar="FILE", help="A mapping of your own: a TOML file.")
-]
-HistoryOption = Annotated[
-    Path | None, typer.Option(help="A folder of sessions: what visitors and customers did before.")
-]
+PresetOption = Annotated[str | None, option(about="A mapping that comes with visir.")]
+MappingOption = Annotated[Path | None, option(about="A mapping of your own: a TOML file.", metavar="FILE")]
+HistoryOption = Annotated[Path | None, option(about="A folder of sessions: what visitors and customers did before.")]
 
 
 @examples(
@@ -34,16 +30,13 @@ HistoryOption = Annotated[
 @streams
 @serves(port=8766, rate=200.0, burst=2_000)
 def serve(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A folder made by visir sessions train.")],
+    model: Annotated[Path, argument("MODEL")],
     front: dict[str, Any],
     preset: PresetOption = None,
     mapping: MappingOption = None,
     history: HistoryOption = None,
-    state: Annotated[
-        Path | None,
-        typer.Option("--state", metavar="FILE", help="Go on from this file; saved every minute and at the end."),
-    ] = None,
-    queue: Annotated[int, typer.Option(min=1, help="Requests that may wait.")] = 512,
+    state: Annotated[Path | None, option(metavar="FILE")] = None,
+    queue: Annotated[int, option(min=1)] = 512,
 ) -> None:
     """Score events over HTTP: POST /v1/events, GET /health.
 
@@ -51,6 +44,11 @@ def serve(
 
     On this machine alone it needs no tokens. On any other address it wants --tokens FOLDER (visir sessions token new)
     or --no-tokens.
+
+    Args:
+        model: A folder made by visir sessions train.
+        state: Go on from this file; saved every minute and at the end.
+        queue: Requests that may wait.
     """
     from visir.errors import ConfigurationError
     from visir.serving.logs import log_of
@@ -81,19 +79,13 @@ _BYTES = 1 << 16
 )
 @streams
 def score(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A folder made by visir sessions train.")],
+    model: Annotated[Path, argument("MODEL")],
     preset: PresetOption = None,
     mapping: MappingOption = None,
     history: HistoryOption = None,
-    state: Annotated[
-        Path | None, typer.Option("--state", metavar="FILE", help="Go on from this file, and save the state there.")
-    ] = None,
-    save_every: Annotated[
-        int, typer.Option("--save-every", min=1, metavar="LINES", help="Save the state after so many lines.")
-    ] = 100_000,
-    skip_read: Annotated[
-        bool, typer.Option("--skip-read", help="The stream is fed from its beginning: skip what the state has read.")
-    ] = False,
+    state: Annotated[Path | None, option(metavar="FILE")] = None,
+    save_every: Annotated[int, option(metavar="LINES", min=1)] = 100_000,
+    skip_read: bool = False,
 ) -> None:
     """Answer a stream of events: JSON lines, or CSV with a head.
 
@@ -101,6 +93,12 @@ def score(
 
     One JSON line per answer, at once: when a session begins (step 0), then whenever a page opens, up to the model's
     last step or the first order. Events that cannot be used are counted at the end on standard error.
+
+    Args:
+        model: A folder made by visir sessions train.
+        state: Go on from this file, and save the state there.
+        save_every: Save the state after so many lines.
+        skip_read: The stream is fed from its beginning: skip what the state has read.
     """
     from dataclasses import asdict
 
@@ -245,23 +243,22 @@ class _Lines:
 
 @calls(
     "visir.sessions.online.ab_test:ab_test",
-    log=argument("DECISIONS", "A log of decisions: JSON lines.", to="decisions", kind=Path),
-    control="The variant that others are compared with. Default: the first by name.",
-    shares=option(
-        "Planned share of a variant, once for each.", to="share", kind=list[str], default=None, metavar="NAME=SHARE"
-    ),
+    log=argument("DECISIONS", to="decisions", kind=Path),
+    shares=option(to="share", kind=list[str], default=None, metavar="NAME=SHARE"),
     error=option(default=0.05),
-    planned=option("Visitors at which intervals are narrowest. Fix it before the test.", default=10_000, min=1),
-    most=option("Larger amounts of a visitor count as this. Fix it before the test.", metavar="AMOUNT"),
+    planned=option(default=10_000, min=1),
+    most=option(metavar="AMOUNT"),
 )
-@examples(
-    "visir sessions ab-test decisions.jsonl --control rules --out read-out",
-)
+@examples("visir sessions ab-test decisions.jsonl --control rules --out read-out")
 @reports
-def ab_test(call: Call, out: NewFolder, replace: ReplaceOption = False) -> None:
+def ab_test(call: Call, out: Path, replace: bool = False) -> None:
     """Read out an online test: which variant does better, with intervals that hold at any time.
 
     Writes a page and JSON. Look as often as you like.
+
+    Args:
+        decisions: A log of decisions: JSON lines.
+        share: Planned share of a variant, once for each.
     """
     from visir.sessions.reports.ab_test import AB_TEST, ab_test_report
     from visir.storage import check_new_folder
@@ -286,12 +283,13 @@ def _share(name: str, value: object) -> float:
 # `visir sessions report`: a prediction study as one HTML page.
 
 
-def report(
-    study: Annotated[Path, typer.Argument(metavar="STUDY", help="A folder made by visir sessions predict.")],
-    out: Annotated[Path, out_option("a page, named .html", show_default=False)],
-    replace: ReplaceOption = False,
-) -> None:
-    """Show a prediction study: Figures 6.6 and 6.7, what more features bring, what folds flatter, and the protocol."""
+def report(study: Annotated[Path, argument("STUDY")], out: Path, replace: bool = False) -> None:
+    """Show a prediction study: Figures 6.6 and 6.7, what more features bring, what folds flatter, and the protocol.
+
+    Args:
+        study: A folder made by visir sessions predict.
+        out: Where to write: a page, named .html.
+    """
     from visir.sessions.prediction.study import load_study, summarise
     from visir.sessions.reports.intent import intent_report
 

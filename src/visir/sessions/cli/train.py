@@ -5,15 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from visir.cli import output
-from visir.cli.options import (
-    NewFolder,
-    ReplaceOption,
-    out_option,
-)
-from visir.cli.verbs import Call, VerbOption, argument, calls, examples, option, reports
+from visir.cli.options import argument, option
+from visir.cli.verbs import Call, calls, examples, reports
 from visir.sessions.cli.serve import MappingOption, PresetOption
 
 if TYPE_CHECKING:
@@ -25,30 +19,29 @@ if TYPE_CHECKING:
 
 @calls(
     "visir.sessions.prediction.study:predict",
-    sessions=argument("SESSIONS", "A folder of sessions."),
-    settings=option("A setting: anonymous or identified. Repeatable. Default: both.", "--setting", "-s", default=None),
-    models=option(
-        "A classifier: rf, lr, knn, svm, mlp, gbdt. Repeatable. Default: all.",
-        "--classifier",
-        to="classifier",
-        default=None,
-    ),
-    schemes=option("grouped, temporal, ungrouped (repeatable). Default: all.", "--folds-by", default=None),
-    min_pages=option("Pages a session must have; steps end two before. The thesis: 12.", default=12),
-    counted_pages='Which pages count: "before order" or "all".',
-    setting_from='What the setting follows from: the "start" of a session, or all of the "session".',
-    dwell_times='Which dwell times are known at a step: of the "left pages", or of the "current page" too.',
+    sessions=argument("SESSIONS"),
+    settings=option("--setting", "-s", default=None),
+    models=option("--classifier", to="classifier", default=None),
+    schemes=option("--folds-by", default=None),
+    min_pages=option(default=12),
     leave="out n",
 )
 def predict(
     call: Call,
-    out: Annotated[Path, out_option("the study's folder; an interrupted study goes on in it", show_default=False)],
-    anonymous: Annotated[int | None, typer.Option(min=1, help="So many anonymous sessions. The thesis: 22982.")] = None,
-    identified: Annotated[
-        int | None, typer.Option(min=1, help="So many identified sessions. The thesis: 6319.")
-    ] = None,
+    out: Path,
+    anonymous: Annotated[int | None, option(min=1)] = None,
+    identified: Annotated[int | None, option(min=1)] = None,
 ) -> None:
-    """Compare models and feature sets at every step of a session; then look at it: visir sessions report."""
+    """Compare models and feature sets at every step of a session; then look at it: visir sessions report.
+
+    Args:
+        settings: A setting: anonymous or identified. Repeatable. Default: both.
+        classifier: A classifier: rf, lr, knn, svm, mlp, gbdt. Repeatable. Default: all.
+        schemes: grouped, temporal, ungrouped (repeatable). Default: all.
+        out: Where to write: the study's folder; an interrupted study goes on in it.
+        anonymous: So many anonymous sessions. The thesis: 22982.
+        identified: So many identified sessions. The thesis: 6319.
+    """
     from visir.sessions.examples import SETTINGS
     from visir.sessions.prediction.models import MODELS, SCHEMES
     from visir.sessions.prediction.purchase_model import PurchaseUse
@@ -74,44 +67,33 @@ def predict(
 THESIS = "Protocol of the thesis"
 
 
-def _of_thesis(about: str) -> VerbOption:
-    return option(about, panel=THESIS, show_default=False)
-
-
 @calls(
     "visir.sessions.prediction.training:train",
-    sessions=argument("SESSIONS", "A folder of sessions."),
-    model=option(
-        "A classifier: blend (default), lr, gbdt, gru; of the thesis: rf, lr, knn, svm, mlp, gbdt.",
-        "--classifier",
-        to="classifier",
-    ),
-    protocol="live: all sessions at every step. thesis: long sessions, as the study.",
-    test_from=option("Test on sessions from this date or time on (ISO 8601).", metavar="DATE"),
-    test_share=option("Test on this share of sessions, the latest. Default: 0.3."),
-    refit=option("After the test, train again on all sessions.", "--refit"),
-    n=option("At most so many sessions. Default: all.", "--n", min=1, metavar="N"),
-    settings=option("A setting: anonymous or identified. Repeatable. Default: both.", "--setting", "-s"),
-    min_pages=_of_thesis("Pages a session must have. Default: 12."),
-    counted_pages=_of_thesis('Which pages count: "before order" (default) or "all".'),
-    setting_from=_of_thesis('What the setting follows from: "start" (default) or "session".'),
-    features=_of_thesis("The feature set: baseline or extended (default)."),
+    sessions=argument("SESSIONS"),
+    model=option("--classifier", to="classifier"),
+    test_from=option(metavar="DATE"),
+    n=option("--n", min=1, metavar="N"),
+    settings=option("--setting", "-s"),
+    min_pages=option(panel=THESIS),
+    counted_pages=option(panel=THESIS),
+    setting_from=option(panel=THESIS),
+    features=option(panel=THESIS),
 )
 @examples(
     "visir sessions train sessions --out buyers",
     "visir sessions train sessions --out buyers --test-from 2025-03-04",
 )
-def train(
-    call: Call,
-    out: Annotated[Path, out_option("the folder of the model", show_default=False)],
-    even_if_worse: Annotated[
-        bool, typer.Option("--even-if-worse", help="Save a model too that loses to the base rate or to a plain LR.")
-    ] = False,
-    replace: ReplaceOption = False,
-) -> None:
+def train(call: Call, out: Path, even_if_worse: bool = False, replace: bool = False) -> None:
     """Train a model that scores sessions page by page, test it on later sessions, and save it.
 
     A model that loses to the base rate or to a plain logistic regression is not saved, unless you ask for it.
+
+    Args:
+        classifier: A classifier: blend (default), lr, gbdt, gru; of the thesis: rf, lr, knn, svm, mlp, gbdt.
+        protocol: live: all sessions at every step. thesis: long sessions, as the study.
+        settings: A setting: anonymous or identified. Repeatable. Default: both.
+        out: Where to write: the folder of the model.
+        even_if_worse: Save a model too that loses to the base rate or to a plain LR.
     """
     from visir.errors import VisirError
     from visir.sessions.reports.model_view import page_table, reliability_table
@@ -143,16 +125,16 @@ def train(
 
 
 @calls(
-    "visir.sessions.description.describe:describe",
-    folder=argument("SESSIONS", "A folder that visir sessions make made.", to="sessions"),
-    zone="Time zone of hours, weekdays and days. Default: the one of the sessions.",
-    suppress=option("Hide cells of fewer sessions than this, and what would reveal them.", min=0),
+    "visir.sessions.description.describe:describe", folder=argument("SESSIONS", to="sessions"), suppress=option(min=0)
 )
 @reports
-def describe(call: Call, out: NewFolder, replace: ReplaceOption = False) -> None:
+def describe(call: Call, out: Path, replace: bool = False) -> None:
     """Say what distinguishes sessions that buy: length, time, channel, device, switches, queries, with intervals.
 
     Writes one page, every table as Markdown, LaTeX and CSV, and everything as JSON.
+
+    Args:
+        sessions: A folder that visir sessions make made.
     """
     from visir.sessions.reports.sessions import DESCRIPTION, sessions_report
     from visir.storage import check_new_folder
@@ -167,25 +149,17 @@ def describe(call: Call, out: NewFolder, replace: ReplaceOption = False) -> None
 
 @calls(
     "visir.sessions.simulator.generate:generate",
-    sessions=option("At least so many sessions, of about eight events each.", default=100_000),
-    dirt=option("Dirt of every kind, each as this share of the events.", kind=float, default=0.0, min=0, max=1),
-    planted=option("Write what nobody can see too: intents, chances.", "--planted"),
+    sessions=option(default=100_000),
+    dirt=option(kind=float, default=0.0, min=0, max=1),
     leave="out shop",
 )
-def generate(
-    out: NewFolder,
-    call: Call,
-    logs_in_at_checkout: Annotated[
-        float,
-        typer.Option(
-            "--logs-in-at-checkout",
-            min=0,
-            max=1,
-            help="The share of customers' sessions in which they log in at the checkout, or not at all.",
-        ),
-    ] = 0.0,
-) -> None:
-    """Make a shop's log whose causes are known, of any size: a larger log begins with the smaller one."""
+def generate(out: Path, call: Call, logs_in_at_checkout: Annotated[float, option(min=0, max=1)] = 0.0) -> None:
+    """Make a shop's log whose causes are known, of any size: a larger log begins with the smaller one.
+
+    Args:
+        dirt: Dirt of every kind, each as this share of the events.
+        logs_in_at_checkout: The share of customers' sessions in which they log in at the checkout, or not at all.
+    """
     from visir.sessions.simulator import Dirt, Shop
 
     dirt = call.given["dirt"]
@@ -208,20 +182,21 @@ def generate(
 
 @calls(
     "visir.sessions.making:make",
-    log=argument("LOG...", "Files, folders or tar archives.", kind=list[Path]),
-    idle_minutes=option("More minutes than this without a request end a session.", to="idle", default=30.0),
-    zone="Time zone of hours, weekdays and days. Default: the mapping's.",
-    locations=option("Accept events of this location only; several times for several.", to="location", default=None),
-    buckets=option("Parts of the work. Default: by the log's rows.", min=1),
+    log=argument("LOG...", kind=list[Path]),
+    idle_minutes=option(to="idle", default=30.0),
+    locations=option(to="location", default=None),
+    buckets=option(min=1),
     leave="out mapping",
 )
-@examples(
-    "visir sessions make log/ --preset events --out sessions",
-)
-def make(call: Call, out: NewFolder, preset: PresetOption = None, mapping: MappingOption = None) -> None:
+@examples("visir sessions make log/ --preset events --out sessions")
+def make(call: Call, out: Path, preset: PresetOption = None, mapping: MappingOption = None) -> None:
     """Find the sessions of a raw log.
 
     Find the sessions of a raw log. Rejected rows are counted by reason and written beside them.
+
+    Args:
+        log: Files, folders or tar archives.
+        location: Accept events of this location only; several times for several.
     """
     from visir.sessions import LogCounts
 

@@ -131,8 +131,8 @@ def describe(
 
     Args:
         folder: A folder of sessions.
-        zone: The time zone of all hours, weekdays and days; by default the one declared when the sessions were made.
-        suppress: Hide cells of fewer sessions than this (see `suppressed`); 0 for none.
+        zone: Time zone of hours, weekdays and days. Default: the one of the sessions.
+        suppress: Hide cells of fewer sessions than this, and what would reveal them. See `suppressed`; 0 for none.
         threads: Default: one per core.
         memory: What the engine may hold ("2GB").
 

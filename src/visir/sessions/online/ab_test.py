@@ -409,12 +409,12 @@ def ab_test(
 
     Args:
         log: A file of `DecisionLog`, or any JSON lines of that form.
-        control: The variant that the others are compared with; by default the first of the alphabet.
+        control: The variant that others are compared with. Default: the first by name.
         shares: The planned share of units of each variant, adding up to 1; by default equal.
         error: How often the test may be wrong, whenever it is looked at.
-        planned: Units at which the interval is narrowest. Fix it before the test.
-        most: The largest amount that counts for a unit; larger ones count as this. Fix it before the test, at about
-            five mean orders: so a few very large orders do not decide.
+        planned: Visitors at which intervals are narrowest; fix it before the test.
+        most: Larger amounts of a visitor count as this; fix it before the test. About five mean orders: so a few very
+            large orders do not decide.
 
     Raises:
         VisirError: The log cannot be read; all faults are listed with their lines.

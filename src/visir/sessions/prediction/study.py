@@ -54,8 +54,7 @@ from visir.sessions.prediction.models import (
 )
 from visir.sessions.prediction.purchase_model import use_by_samples
 from visir.sessions.table_labels import Bools, Floats, SessionExamples
-from visir.storage import FolderKind, Manifest, put, read_written_json
-from visir.studies.experiment import CellFolder
+from visir.storage import Cells, FolderKind, Manifest, put, read_written_json
 from visir.threads import usable_cores
 
 STUDY = FolderKind("intent-study", "a prediction study")
@@ -129,7 +128,7 @@ def run_study(
         for step in sample.steps
         if scheme != "ungrouped" or step in UNGROUPED_STEPS
     ]
-    folder = CellFolder(out / "cells", CELLS)
+    folder = Cells(out / "cells", CELLS)
     finished = set(folder.names())
     missing = [cell for cell in cells if cell.file not in finished]
     if not missing:
@@ -162,7 +161,7 @@ def load_study(out: str | Path) -> tuple[dict[str, Any], list[PredictionCell]]:
             code="not-folder-prediction-study",
         )
     Manifest.read(out, STUDY)
-    cells = CellFolder(out / "cells", CELLS)
+    cells = Cells(out / "cells", CELLS)
     return read_written_json(out / "study.json"), [PredictionCell(**cells.load(name)) for name in cells.names()]
 
 
@@ -507,17 +506,18 @@ def predict(
     """Compare models and feature sets at every step of a session (thesis section 6.5).
 
     Args:
-        sessions: A folder that `visir.sessions.make` wrote.
+        sessions: A folder of sessions. `visir.sessions.make` wrote it.
         out: The study's folder; an interrupted study goes on in it.
         settings: "anonymous", "identified", or both.
         n: So many sessions for each setting, or by setting; the thesis has 22,982 anonymous and 6,319 identified.
         models: Among "rf", "lr", "knn", "svm", "mlp", "gbdt".
         folds: Folds of the cross-validation.
         schemes: How sessions are split: "grouped", "temporal", "ungrouped".
-        min_pages: Pages that a session must have; steps end two before.
-        counted_pages: Which pages count.
-        setting_from: What the setting follows from.
-        dwell_times: Which dwell times are known at a step; see `visir.sessions.features`.
+        min_pages: Pages a session must have; steps end two before.
+        counted_pages: Which pages count: "before order" or "all".
+        setting_from: What the setting follows from: the 'start' of a session, or all of the 'session'.
+        dwell_times: Which dwell times are known at a step: of the "left pages", or of the "current page" too. See
+            `visir.sessions.features`.
         seed: Of samples, folds and models.
         jobs: Processes; by default one per core.
 

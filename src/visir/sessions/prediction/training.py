@@ -184,22 +184,21 @@ def train(
     rate and a plain logistic regression: `model.card["report"]`, and `model` shows it.
 
     Args:
-        sessions: A folder that `visir.sessions.make` wrote.
+        sessions: A folder of sessions. `visir.sessions.make` wrote it.
         model: The classifier. Live: "blend" (the default), "lr", "gbdt" or "gru" (needs PyTorch). Thesis: "rf", "lr",
             "knn", "svm", "mlp" or "gbdt" (the default).
         protocol: "live": all sessions at every step, for scores of a shop. "thesis": the study's, sessions of at least
             twelve pages.
-        test_from: Live: sessions that begin at this moment or later are the test: a date or a time, ISO 8601; in the
-            log's zone where it names none.
-        test_share: Live: without `test_from`, this share of the sessions, the latest, is the test. Default: 0.3.
-        refit: Live: after the test, train again on all sessions. The report is that of the model before.
-        n: At most so many sessions (thesis: for each setting); all by default.
+        test_from: Test on sessions from this date or time on (ISO 8601). Live; in the log's zone where it names none.
+        test_share: Test on this share of sessions, the latest. Default: 0.3. Live, without `test_from`.
+        refit: After the test, train again on all sessions. Live. The report is that of the model before.
+        n: At most so many sessions. Default: all. Thesis: for each setting.
         seed: Of the sample and the model.
         settings: Thesis: "anonymous", "identified", or both (the default).
-        min_pages: Thesis: pages that a session must have. Default: 12.
-        counted_pages: Thesis: which pages count. Default: "before order".
-        setting_from: Thesis: what the setting follows from. Default: "start".
-        features: Thesis: "baseline" or "extended" (the default).
+        min_pages: Pages a session must have. Default: 12. Thesis.
+        counted_pages: Which pages count: "before order" (default) or "all". Thesis.
+        setting_from: What the setting follows from: "start" (default) or "session". Thesis.
+        features: The feature set: "baseline" or "extended" (default). Thesis.
 
     Raises:
         ConfigurationError: An option is unknown, or of the other protocol; all faults are listed.

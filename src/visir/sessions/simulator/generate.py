@@ -75,11 +75,11 @@ def generate(
 
     Args:
         out: The folder to make.
-        sessions: At least so many sessions.
+        sessions: At least so many sessions, of about eight events each.
         seed: Another seed is another log.
         shop: The causes; by default `Shop()`.
         dirt: What to add to the clean log.
-        planted: Whether to write what nobody can see.
+        planted: Write what nobody can see too: intents, chances.
         replace: Replace `out` where it exists.
 
     Raises:

@@ -407,14 +407,14 @@ def profile(
         model: A model or its name.
         data: Your own data: whatever `visir.open` takes, a list of such names, or {name: source}. Measured is its split
             "test", or "val" where there is no such split, or everything ("photos.csv?split=train" names another).
-        reference: A model that stands beside; None or "none" for none. The model itself is none.
+        reference: A model that stands beside: "colours" knows colour words alone; "none". The model itself is none.
         tasks: Which tasks: an ability ("retrieval", "composition", "language", "classification", "robustness"), a
             source ("scenes"), or one task ("scenes/typos"); several as a list. None takes all.
-        scenes: How many pictures each task of generated scenes has; 0 leaves them out.
-        at_hand: Whether data sets under VISIR_DATA take part.
-        blind: A language model that chooses among texts without looking, beside the choices of known data sets and of
-            your own: a collection of captions, of which an n-gram model is made, or "gpt2". None takes the captions
-            under VISIR_DATA, where they are there and `at_hand` is not False.
+        scenes: How many generated pictures a task has; 0 for none.
+        at_hand: Known data sets under VISIR_DATA too.
+        blind: A language model that chooses without looking, beside choices of known data sets and your own: a
+            collection of captions to learn from, or "gpt2". Default: captions under VISIR_DATA. Of captions an n-gram
+            model is made.
         device: Where models that are named are run.
         dtype: Their arithmetic.
         **encoding: Options of `visir.encode` (`store`, `batch_size`, `workers`).

@@ -21,7 +21,7 @@ from visir.evaluation.chance import mean_chance
 from visir.evaluation.cross_modal import any_of_both
 from visir.evaluation.evaluate import evaluate
 from visir.evaluation.language import LanguageModel
-from visir.evaluation.results import Evaluation
+from visir.evaluation.results import Evaluation, plain
 from visir.evaluation.statistics import clusters_of
 from visir.evaluation.systems import EncoderSystem
 from visir.evaluation.systems.blind import BlindSystem
@@ -247,7 +247,7 @@ class ModelProfile(Tabular, Plotted):
         return {
             "model": self.model,
             "reference": self.reference or None,
-            "scores": [_plain_score(row) for row in self.scores],
+            "scores": [_plain(row) for row in self.scores],
             "left_out": [{"name": row.name, **vars(row)} for row in self.left_out],
             "protocols": {key: dict(rows) for key, rows in self.protocols.items()},
             "notes": list(self.notes),
@@ -270,14 +270,11 @@ def by_strength(row: SkillScore) -> tuple[bool, float, str]:
     return isnan(row.strength), -row.strength if not isnan(row.strength) else 0.0, row.name
 
 
-def _plain_score(row: SkillScore) -> dict[str, Any]:
+def _plain(row: SkillScore) -> dict[str, Any]:
     values = {"name": row.name, **vars(row), "strength": row.strength, "notes": list(row.notes)}
-    values["difference"] = None if row.difference is None else _plain(vars(row.difference))
-    return _plain(values)
-
-
-def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: None if isinstance(value, float) and isnan(value) else value for name, value in values.items()}
+    values["difference"] = None if row.difference is None else vars(row.difference)
+    made: dict[str, Any] = plain(values)
+    return made
 
 
 # Tasks of a profile in which queries search documents: retrieval, choices, composed queries.

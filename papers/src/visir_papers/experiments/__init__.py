@@ -1,0 +1,1 @@
+"""Experiments of the road: each one file, registered in `visir_papers.application`."""

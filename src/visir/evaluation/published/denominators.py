@@ -1,0 +1,403 @@
+"""Which numbers of queries can give printed percentages? From the digits alone: no run, no vectors, no data.
+
+R@1 is k of n queries. With two decimals printed, 37.82 is possible for 5,000 queries (1,891 of them) and impossible for
+1,000 (378 give 37.80, 379 give 37.90). The values of one row share their queries, so that a few values leave few n.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visir.display import Tabular, brief, counted
+from visir.errors import ConfigurationError, VisirError
+from visir.evaluation.published.judge import LABEL, published_rows
+from visir.evaluation.published.record import PublishedRow
+
+Rule = Literal["rounded", "cut"]
+RULES: tuple[Rule, ...] = ("rounded", "cut")
+
+COUNTED = re.compile(r"(?:R|Recall|hit|H|Hit|Hits|P@1\b|Precision@1\b|top-|Top-|acc|accuracy)(?:@?\d*)", re.IGNORECASE)
+"""Labels whose value is the share of queries for which something holds."""
+MOST = 10**6
+"""Beyond it no number of queries is looked at (four decimals of a percentage)."""
+TELLING = 0.15
+"""A size that fits by accident with this probability says nothing."""
+SHOWN = 4
+"""How many sizes a sentence names."""
+
+
+class Size(NamedTuple):
+    """A number of queries that means something."""
+
+    queries: int
+    collection: str
+    what: str
+
+
+_FLICKR, _COCO = "Flickr30k", "MS-COCO"
+SIZES = (
+    Size(1_000, _FLICKR, "test, one caption an image"),
+    Size(5_000, _FLICKR, "test, all captions"),
+    Size(1_014, _FLICKR, "val, one caption an image"),
+    Size(5_070, _FLICKR, "val, all captions"),
+    Size(29_000, _FLICKR, "train, one caption an image"),
+    Size(31_014, _FLICKR, "all images"),
+    Size(1_000, _COCO, "one fold of 1,000 images"),
+    Size(5_000, _COCO, "test, one caption an image; or one fold with its captions; or five folds of 1,000"),
+    Size(25_000, _COCO, "test, five captions an image"),
+    Size(25_010, _COCO, "test, all captions"),
+    Size(40_504, _COCO, "val2014, one caption an image"),
+    Size(1_261, _COCO, "ECCV Caption, images"),
+    Size(1_332, _COCO, "ECCV Caption, captions"),
+    Size(1_000, "Flickr8k", "test, one caption an image"),
+    Size(5_000, "Flickr8k", "test, all captions"),
+    Size(2_933, "CUB-200", "50 test classes"),
+    Size(5_794, "CUB-200", "test"),
+    Size(11_788, "CUB-200", "all images"),
+    Size(29_789, "Fashion200k", "test"),
+    Size(1_000, "Multi30k", "test 2016"),
+    Size(3_600, "XM3600", "images of one language"),
+    Size(1_000, "XTD", "images of one language"),
+    Size(4_500, "NoCaps", "val, one caption an image"),
+    Size(45_000, "NoCaps", "val, all captions"),
+    Size(5_000, "DOCCI", "test"),
+    Size(1_000, "Urban1k", "all"),
+    Size(400, "Winoground", "all"),
+    Size(4_181, "CIRR", "val"),
+    Size(4_148, "CIRR", "test"),
+    Size(220, "CIRCO", "val"),
+    Size(800, "CIRCO", "test"),
+    Size(2_017, "FashionIQ", "val, dresses"),
+    Size(2_038, "FashionIQ", "val, shirts"),
+    Size(1_961, "FashionIQ", "val, tops"),
+    Size(1_093, "RSICD", "test, one caption an image"),
+    Size(5_465, "RSICD", "test, all captions"),
+    Size(452, "RSITMD", "test, one caption an image"),
+    Size(2_260, "RSITMD", "test, all captions"),
+    Size(1_000, "MSR-VTT", "1k-A"),
+    Size(50_000, "ImageNet", "val"),
+    Size(10_000, "CIFAR", "test"),
+)
+USUAL = tuple(Size(number, "", "a usual round number") for number in (1_000, 2_000, 5_000, 10_000))
+"""Sizes of splits as their authors publish them, the usual ones first."""
+_ALIASES = {"f30k": "flickr30k", "flickr30": "flickr30k", "coco": "mscoco", "cub": "cub200"}
+
+
+@dataclass(frozen=True)
+class Denominator:
+    """The numbers of queries that can give the printed values of one row and direction.
+
+    Attributes:
+        system: The system, as printed.
+        collection: The collection, as printed.
+        task: The direction ("t2i").
+        values: The values by label, with the decimals that they were read with.
+        possible: {n: rule} of the sizes that can give all of them: "rounded", or only "cut", all values cut.
+        impossible: {n: labels} of the sizes that cannot, with the values that they cannot give.
+        named: What the sizes are: sizes of test sets, and those that were stated. Of a known collection its own alone.
+        chance: {n: probability} that a possible size fits by accident, were the digits of other origin: the share of
+            all printed values that n queries can give, to the power of the number of values.
+        smaller: {n: how many smaller numbers can give all values too} of the possible sizes.
+        smallest: The smallest number that can give all values.
+        decimals: How many decimals they were read with.
+        of_one: Whether they are fractions of 1, not percentages.
+    """
+
+    system: str
+    collection: str
+    task: str
+    values: Mapping[str, str]
+    possible: Mapping[int, Rule]
+    impossible: Mapping[int, tuple[str, ...]]
+    named: Mapping[int, tuple[str, ...]]
+    chance: Mapping[int, float]
+    smaller: Mapping[int, int]
+    smallest: int
+    decimals: int
+    of_one: bool = False
+
+    @property
+    def title(self) -> str:
+        """System, collection and direction."""
+        return " ".join(filter(None, [self.system, self.collection, self.task]))
+
+    @property
+    def likely(self) -> tuple[int, ...]:
+        """The possible sizes whose fit says something, the least accidental first."""
+        return tuple(
+            sorted((size for size in self.possible if self.chance[size] < TELLING), key=self.chance.__getitem__)
+        )
+
+    def can(self, queries: int) -> Rule | None:
+        """How the values can come from so many queries: rounded, cut, or not at all (None)."""
+        given = [_Printed.read(text, self.decimals, of_one=self.of_one) for text in self.values.values()]
+        return next((rule for rule in RULES if _fits(queries, given, rule)), None)
+
+    def __str__(self) -> str:
+        return f"{', '.join(f'{label} {text}' for label, text in self.values.items())}: {self.answer}"
+
+    @property
+    def answer(self) -> str:
+        """What the digits say, in words."""
+        if not self.possible and not self.impossible:
+            return "nothing to judge"
+        says = []
+        for size in self.likely[:SHOWN]:
+            rule = "" if self.possible[size] == "rounded" else ", cut and not rounded"
+            smaller = (
+                f"so can {counted(self.smaller[size], 'smaller numbers')}" if self.smaller[size] else "none smaller"
+            )
+            accident = f"by accident {100 * self.chance[size]:.2g} %; {smaller}"
+            says.append(f"{size:,} can{rule} ({accident}): {'; '.join(self.named[size][:3])}")
+        if self.impossible:
+            says.append(
+                "impossible: "
+                + ", ".join(
+                    f"{size:,} ({', '.join(f'{label} {self.values[label]}' for label in labels[:3])})"
+                    for size, labels in list(self.impossible.items())[:SHOWN]
+                )
+                + (f" and {len(self.impossible) - SHOWN} more" if len(self.impossible) > SHOWN else "")
+            )
+        if any_digits := [size for size in self.possible if self.chance[size] >= TELLING]:
+            says.append(f"{min(any_digits):,} or more can too, as they can give most digits")
+        return ". ".join(says)
+
+
+@dataclass(frozen=True)
+class Denominators(Tabular):
+    """What the printed digits of a row or a table say of the numbers of queries; rows read together share a number.
+
+    Attributes:
+        name: The name of the table, or what was given.
+        rows: One for each system, collection and direction with values that are shares of queries.
+        together: {(collection, task): {n: chance}} of the sizes that can give the values of every system, where there
+            are several: systems that were measured on one test set share its size.
+        left_out: What is no share of queries (rsum, median rank, DCG), by label.
+    """
+
+    name: str
+    rows: tuple[Denominator, ...]
+    together: Mapping[tuple[str, str], Mapping[int, float]] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return brief(self, self.name, *(f"{row.system} {row.collection} {row.task}: {row}" for row in self.rows[:4]))
+
+    def __getitem__(self, task: str) -> Denominator:
+        """The first row of a direction."""
+        for row in self.rows:
+            if row.task == task:
+                return row
+        known = ", ".join(dict.fromkeys(row.task for row in self.rows))
+        raise KeyError(f"no values of {task!r}; there are {known}")
+
+    @property
+    def sentence(self) -> str:
+        """The answer in words."""
+        telling = [row for row in self.rows if row.likely or row.impossible]
+        if not telling:
+            return (
+                "the digits cannot tell the number of queries: every usual number can give values of so few decimals. "
+                "More decimals, or more values of the row, would tell more."
+            )
+        says = []
+        for row in telling[:SHOWN]:
+            likely = [
+                f"{size:,} queries ({'cut, ' if row.possible[size] == 'cut' else ''}by accident "
+                f"{100 * row.chance[size]:.2g} %)"
+                for size in row.likely[:2]
+            ]
+            impossible = " or ".join(f"{size:,}" for size in list(row.impossible)[:3])
+            if likely:
+                can = f"can come from {' or '.join(likely)}"
+            else:
+                large = f"{min(row.possible):,} or more" if row.possible else "no usual number of"
+                can = f"can come from {large} queries"
+            cannot = f"; not from {impossible}" if impossible else ""
+            says.append(f"{row.title or 'the printed digits'} {can}{cannot}")
+        more = f". {len(telling) - SHOWN} more rows are in the table" if len(telling) > SHOWN else ""
+        return ". ".join(says) + more + "."
+
+
+class _Printed(NamedTuple):
+    """A printed percentage as a whole number of its last decimal."""
+
+    units: int
+    whole: int  # how many units all queries are
+
+    @classmethod
+    def read(cls, text: str, decimals: int, *, of_one: bool = False) -> _Printed:
+        return cls(round(float(text) * 10**decimals), (1 if of_one else 100) * 10**decimals)
+
+    def fits(self, queries: NDArray[np.int64], rule: Rule) -> NDArray[np.bool_]:
+        """Whether k of n is printed so, for some whole k, for each n."""
+        product = self.units * queries
+        if rule == "rounded":
+            k = (2 * product + self.whole) // (2 * self.whole)
+            near: NDArray[np.bool_] = (2 * np.abs(k * self.whole - product) <= queries) & (k <= queries)
+            return near
+        k = -(-product // self.whole)
+        fits: NDArray[np.bool_] = (k * self.whole < product + queries) & (k <= queries)
+        return fits
+
+
+def of_queries(row: PublishedRow, queries: Mapping[str, int]) -> list[str]:
+    """What a protocol with so many queries a direction cannot give, in sentences."""
+    says = []
+    counts = sorted(set(queries.values()))
+    for task, values in row.values.items():
+        shares = {label: value for label, value in values.items() if LABEL.fullmatch(label)}
+        if task not in queries or not shares:
+            continue
+        judged = _judge(row, task, shares, counts, None)
+        # R@k may also be the mean of recalls over the right answers, which the other direction counts.
+        if any(number in judged.possible for number in counts):
+            continue
+        can = " or ".join(f"{size:,}" for size in judged.likely[:3])
+        says.append(
+            f"{row.system}: no share of {queries[task]:,} queries is printed as {task} "
+            + ", ".join(f"{label} {judged.values[label]}" for label in judged.impossible[queries[task]][:3])
+            + f": there were others{f' ({can} can give it)' if can else ''}, or it is a mean of several runs."
+        )
+    return says
+
+
+def denominators(
+    published: Any,
+    *,
+    queries: int | Sequence[int] = (),
+    system: str | None = None,
+    collection: str | None = None,
+    decimals: int | None = None,
+) -> Denominators:
+    """Find the numbers of queries that can give printed values, from their digits alone.
+
+    A value is possible for n queries where k of n, for some whole k, is printed so: rounded, or with further digits cut
+    off. The values of a row and direction share n and the rule. A mean of folds of m queries counts as one of all their
+    queries. R@k is taken as a hit (a share of queries); where it is the mean of recalls over several right answers, the
+    number is that of the right answers.
+
+    Args:
+        published: The printed values: {"t2i R@1": "37.82", …} or "t2i R@1=37.82,R@5=82.36"; a row; a table, by its name
+            or its file (JSON, TOML, CSV with the columns `system`, `collection`, "t2i R@1", …). Text keeps the zeros at
+            the end, which count as digits.
+        queries: Further numbers of queries to judge, those that the text of a paper states.
+        system: Only the rows of this system of a table.
+        collection: Only the rows of this collection.
+        decimals: How many decimals are printed; None takes the most that a value of the row has.
+
+    Returns:
+        For each row and direction the sizes of known test sets that can and that cannot give its values, and how many
+        other numbers can by accident.
+
+    Raises:
+        ConfigurationError: A value is no number, or no value is a share of queries.
+
+    Example:
+        >>> import visir
+        >>> digits = visir.denominators("t2i R@1=37.82,R@5=82.36,R@10=82.48", collection="Flickr30k")
+        >>> digits["t2i"].likely, digits["t2i"].can(1_000) is None
+        ((5000,), True)
+    """
+    stated = [queries] if isinstance(queries, int) else list(queries)
+    if wrong := [number for number in stated if isinstance(number, bool) or not isinstance(number, int) or number < 1]:
+        raise ConfigurationError(
+            f"queries: {wrong[0]!r} is no number of queries.", hint="queries=1000", code="no-number-of-queries"
+        )
+    name, printed, written = published_rows(published, system=system, collection=collection)
+    decimals = written if decimals is None else decimals
+    rows: list[Denominator] = []
+    left_out: list[str] = []
+    for row in printed:
+        for task, values in row.values.items():
+            shares = {label: value for label, value in values.items() if COUNTED.fullmatch(label)}
+            left_out += [label for label in values if label not in shares]
+            if shares:
+                rows.append(_judge(row, task, shares, stated, decimals))
+    if not rows:
+        raise VisirError(
+            f"{name}: no value is a share of queries (R@k, hit@k, accuracy).",
+            hint='visir.denominators({"t2i R@1": "37.82", "t2i R@5": "82.36"})',
+            code="no-share-of-queries",
+        )
+    return Denominators(name, tuple(rows), _together(rows), tuple(dict.fromkeys(left_out)))
+
+
+def _judge(
+    row: PublishedRow, task: str, values: Mapping[str, float], stated: Sequence[int], decimals: int | None
+) -> Denominator:
+    """One row and direction."""
+    places = max(_decimals(value) for value in values.values()) if decimals is None else decimals
+    of_one = not row.in_percent and max(values.values()) <= 1 and places > 2
+    texts = {label: f"{value:.{places}f}" for label, value in values.items()}
+    given = {label: _Printed.read(text, places, of_one=of_one) for label, text in texts.items()}
+    whole = next(iter(given.values())).whole
+    numbers = np.arange(1, min(whole, MOST) + 1, dtype=np.int64)
+    fitting: dict[Rule, NDArray[np.bool_]] = {
+        rule: np.logical_and.reduce([value.fits(numbers, rule) for value in given.values()]) for rule in RULES
+    }
+    either = fitting["rounded"] | fitting["cut"]
+    named: dict[int, list[str]] = {number: ["as stated"] for number in stated}
+    for size in _sizes(row.collection):
+        named.setdefault(size.queries, []).append(f"{size.collection} {size.what}".strip())
+    possible: dict[int, Rule] = {}
+    impossible: dict[int, tuple[str, ...]] = {}
+    for number in named:
+        rule = next((rule for rule in RULES if _fits(number, given.values(), rule)), None)
+        if rule is not None:
+            possible[number] = rule
+            continue
+        alone = tuple(
+            label for label, value in given.items() if not any(_fits(number, [value], rule) for rule in RULES)
+        )
+        impossible[number] = alone or tuple(given)
+    chance = {n: min(1.0, (n + 1) / whole) ** len(given) for n in possible}
+    smaller = {n: int(either[: n - 1].sum()) for n in possible}
+    smallest = int(numbers[either][0]) if either.any() else whole
+    return Denominator(
+        row.system, row.collection, task, texts, possible, impossible, {n: tuple(what) for n, what in named.items()},
+        chance, smaller, smallest, places, of_one,
+    )  # fmt: skip
+
+
+def _fits(number: int, values: Iterable[_Printed], rule: Rule) -> bool:
+    return all(bool(value.fits(np.asarray([number], dtype=np.int64), rule)[0]) for value in values)
+
+
+def _together(rows: Sequence[Denominator]) -> dict[tuple[str, str], dict[int, float]]:
+    """The sizes that can give the values of every system of a collection, and the chance that all fit by accident."""
+    shared: dict[tuple[str, str], list[Denominator]] = {}
+    for row in rows:
+        shared.setdefault((row.collection, row.task), []).append(row)
+    return {
+        key: {size: math.prod(row.chance[size] for row in parts) for size in parts[0].possible
+              if all(size in row.possible for row in parts)}
+        for key, parts in shared.items() if len(parts) > 1
+    }  # fmt: skip
+
+
+def _sizes(collection: str) -> Sequence[Size]:
+    """Those of a known collection, round numbers for one that is not known, all where none is named."""
+    if not collection:
+        return SIZES
+    plain = _plain(collection)
+    names = {_plain(size.collection) for size in SIZES}
+    keys = [name for name in names if name in plain]
+    keys += [_ALIASES[alias] for alias in _ALIASES if not keys and alias in plain]
+    return [size for size in SIZES if _plain(size.collection) in keys] or USUAL
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def _decimals(value: float) -> int:
+    """The decimals of a value as Python shows it."""
+    return 0 if float(value).is_integer() else len(repr(value).partition(".")[2])

@@ -1,1 +1,0 @@
-"""Experiments of the road: each one file, registered in `visir.papers.application`."""

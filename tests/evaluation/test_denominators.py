@@ -1,0 +1,124 @@
+"""Which numbers of queries can give printed digits: beside every share by Python's own decimals, and on real tables."""
+
+from __future__ import annotations
+
+from decimal import ROUND_DOWN, ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+import visir
+from visir.errors import ConfigurationError, VisirError
+from visir.evaluation.published import load
+from visir.records import Collection
+
+CHAPTER_2 = "t2i R@1=37.82,R@5=82.36,R@10=82.48"
+
+
+def printed(queries: int, decimals: int) -> dict[str, set[str]]:
+    """Every share of so many queries as it is printed: rounded both ways at a tie, or cut."""
+    unit = Decimal(1).scaleb(-decimals)
+    shown: dict[str, set[str]] = {"rounded": set(), "cut": set()}
+    for k in range(queries + 1):
+        exact = Fraction(100 * k, queries)
+        value = Decimal(exact.numerator) / Decimal(exact.denominator)
+        shown["rounded"] |= {str(value.quantize(unit, way)) for way in (ROUND_HALF_UP, ROUND_HALF_EVEN)}
+        shown["cut"].add(str(value.quantize(unit, ROUND_DOWN)))
+    return shown
+
+
+@pytest.mark.parametrize(("queries", "decimals"), [(7, 1), (40, 1), (301, 2), (1000, 2), (1014, 2), (5070, 2)])
+def test_every_printed_value_beside_all_shares(queries: int, decimals: int) -> None:
+    given = printed(queries, decimals)
+    step = 10 ** (decimals - 1) if queries < 1000 else 37
+    for units in range(0, 100 * 10**decimals + 1, max(1, step)):
+        text = str(Decimal(units).scaleb(-decimals))
+        row = visir.denominators(f"R@1={text}", decimals=decimals)[""]
+        expected = next((rule for rule in ("rounded", "cut") if text in given[rule]), None)
+        assert row.can(queries) == expected, text
+
+
+def test_chapter_2_searched_with_all_captions() -> None:
+    row = visir.denominators(CHAPTER_2, collection="Flickr30k", queries=1_000)["t2i"]
+    assert row.likely == (5_000,) and {1_000, 5_070} <= {*row.impossible}
+    assert row.chance[5_000] == pytest.approx(0.5001**3)
+    assert row.smaller[5_000] == sum(row.can(n) is not None for n in range(1, 5_000))
+    assert row.can(row.smallest) and not any(row.can(n) for n in range(1, row.smallest))
+
+
+def test_systems_of_one_collection_share_a_size_and_the_rule() -> None:
+    table = visir.denominators("thesis-table-2-1", collection="Flickr30k", system="CLIP (reproduced)")
+    assert all(row.likely[0] == 1_014 for row in table.rows)
+    assert table["t2i"].possible[1_014] == "cut" and 5_000 in table["t2i"].impossible
+    several = visir.denominators("brittleness-table-2", collection="MS-COCO")
+    assert several.together["MS-COCO", "i2t"][5_000] < 0.01
+    assert 5_000 not in several.together["MS-COCO", "t2i"] and 25_010 in several.together["MS-COCO", "t2i"]
+
+
+def test_few_decimals_tell_nothing_and_say_so() -> None:
+    digits = visir.denominators({"t2i R@1": "58.4", "t2i R@5": "81.5"})
+    assert not digits["t2i"].likely or max(digits["t2i"].likely) < 1_000
+    assert "cannot tell" in visir.denominators("t2i R@1=58", collection="MS-COCO").sentence
+
+
+def test_zeros_at_the_end_are_digits_and_fractions_of_1_are_read() -> None:
+    assert visir.denominators("R@1=50.00")[""].can(2) == "rounded"
+    assert visir.denominators("R@1=50.10")[""].can(3) is None
+    row = visir.denominators("R@1=0.3782,R@5=0.8236")[""]
+    assert row.of_one and row.can(5_000) == "rounded" and row.can(1_000) is None
+
+
+def test_a_table_of_a_spreadsheet(tmp_path: Path) -> None:
+    path = tmp_path / "paper.csv"
+    path.write_text(
+        "system,collection,t2i R@1,t2i R@5,t2i rsum\nA,Flickr30k,37.82,82.36 ± 0.4,120.2\nB,Flickr30k,**40.02**,–,\n"
+    )
+    digits = visir.denominators(path)
+    assert [(row.system, dict(row.values)) for row in digits.rows] == [
+        ("A", {"R@1": "37.82", "R@5": "82.36"}),
+        ("B", {"R@1": "40.02"}),
+    ]
+    assert digits.left_out == ("rsum",) and 5_000 in digits.together["Flickr30k", "t2i"]
+    assert load(path).row("A").spread == {"t2i": {"R@5": 0.4}}
+    assert "5,000" in digits.to_markdown() and "5,000" in digits.to_latex()
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("name,t2i R@1\nA,3\n", ["system"]),
+        ("system,R@1\nA,3\n", ["R@1"]),
+        ("system,t2i R@1,t2i R@5\nA,about 3,x\n", ["line 2", "about 3", "t2i R@5"]),
+    ],
+)
+def test_faults_of_a_table_name_their_place(tmp_path: Path, text: str, names: list[str]) -> None:
+    path = tmp_path / "paper.csv"
+    path.write_text(text)
+    with pytest.raises(ConfigurationError) as caught:
+        visir.denominators(path)
+    assert all(name in str(caught.value) for name in names)
+
+
+def test_what_is_no_share_of_queries_is_refused() -> None:
+    with pytest.raises(VisirError) as caught:
+        visir.denominators({"t2i rsum": 120.5})
+    assert caught.value.code == "no-share-of-queries"
+    with pytest.raises(ConfigurationError) as refused:
+        visir.denominators(CHAPTER_2, queries=[0])
+    assert refused.value.code == "no-number-of-queries"
+    with pytest.raises(ConfigurationError):
+        visir.denominators("t2i R@1:37.82,R@5=")
+
+
+def test_values_that_a_result_cannot_give_are_told() -> None:
+    pictures = Collection.build(
+        "eight",
+        images={"id": [str(n) for n in range(8)]},
+        captions={"id": [f"c{n}" for n in range(8)], "text": ["a"] * 8, "image_id": [str(n) for n in range(8)]},
+    )
+    own = {"image": {str(n): [n + 1.0, 1] for n in range(8)}, "text": {f"c{n}": [n + 1.0, 1] for n in range(8)}}
+    evaluation = visir.evaluate(pictures, vectors=own)
+    explained = visir.explain(evaluation, "t2i R@1=33.33")
+    assert any("no share of 8 queries is printed as t2i R@1 33.33" in remark for remark in explained.remarks)
+    assert not any("no share" in remark for remark in visir.explain(evaluation, "t2i R@1=37.50").remarks)
