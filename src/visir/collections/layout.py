@@ -19,19 +19,6 @@ import pyarrow.parquet as pq
 
 from visir.collections.archives import pictures_in_cells
 from visir.collections.draft import ChoiceDraft, Draft, TaskDraft
-from visir.collections.readers.batches import (
-    BATCH,
-    FIELD,
-    Batch,
-    Lists,
-    Row,
-    are,
-    as_lists,
-    as_text,
-    fields_of,
-    lines_of,
-    rows_of,
-)
 from visir.collections.readers.choice_table import MISSING, ChoiceColumns, add_choice, has_columns
 from visir.collections.readers.names import (
     SPLITS,
@@ -47,7 +34,23 @@ from visir.collections.readers.names import (
 from visir.collections.readers.table import facts_table
 from visir.collections.readers.task_reader import TaskPart, TaskReader, TaskTable
 from visir.collections.sources import AnyFormat, Format, Option, one_of
-from visir.collections.tables import OnFault, json_lines, read_rows, sniffed_columns
+from visir.collections.tables import (
+    BATCH,
+    FIELD,
+    Batch,
+    ListColumn,
+    OnFault,
+    Row,
+    are,
+    as_lists,
+    as_text,
+    fields_of,
+    json_lines,
+    lines_of,
+    read_rows,
+    rows_of,
+    sniffed_columns,
+)
 from visir.errors import CollectionError, VisirError, nearest, raise_faults
 from visir.files import read_json, read_text, user_path
 
@@ -410,7 +413,7 @@ class _Images:
             return False
         owners = images
         counts: Any = None
-        if isinstance(caption, Lists) or (caption is not None and are(caption, {list})):
+        if isinstance(caption, ListColumn) or (caption is not None and are(caption, {list})):
             lists = [None if values is None else as_lists(values) for values in (caption, caption_id, language)]
             counts = lists[0].counts if lists[0] else []
             if None in counts or any(each is not None and each.counts != counts for each in lists):
@@ -481,23 +484,23 @@ class _Images:
 
     def add_each(self, table: LayoutTable, own_ids: bool, usual: str, batch: Batch, columns: dict[str, Any]) -> None:
         """The same row by row; one that lacks something is a fault."""
-        draft, told = self.draft, table.columns
+        draft = self.draft
         nothing: list[Any] = [None] * len(batch.rows)
         values = zip(*(columns.get(role, nothing) for role in _SAYS["captions"]), strict=True)
         for number_of_row, (own, name, split, texts, ids, language) in enumerate(values):
             place, lacks = batch.place(number_of_row), ""
-            if "image" in told and (name is None or name == ""):
+            if "image" in table.columns and (name is None or name == ""):
                 lacks = "image"
-            elif "id" in told and (own is None or own == ""):
+            elif "id" in table.columns and (own is None or own == ""):
                 lacks = "id"
-            elif "caption" in told and texts is None:
+            elif "caption" in table.columns and texts is None:
                 lacks = "caption"
-            if lacks or ("image" in told and type(name) is not str):
-                what = f"no {_last(told[lacks])!r}" if lacks else f"no name of a file, but {str(name)[:40]!r}"
+            if lacks or ("image" in table.columns and type(name) is not str):
+                what = f"no {_last(table.columns[lacks])!r}" if lacks else f"no name of a file, but {str(name)[:40]!r}"
                 draft.fault(f"{place}: {what}")
                 continue
             try:
-                own = identifier(own) if "id" in told else image_id(name) if own_ids else name
+                own = identifier(own) if "id" in table.columns else image_id(name) if own_ids else name
                 if type(ids) is list:
                     ids = [identifier(each) for each in ids]
                 elif ids is not None:
@@ -505,7 +508,7 @@ class _Images:
             except TypeError as fault:
                 draft.fault(f"{place}: {fault}")
                 continue
-            if "image" in told:
+            if "image" in table.columns:
                 self._add_image(table, place, own, name, split, usual, batch, number_of_row)
             number = self._count()[own]
             listed = texts if type(texts) is list else [] if texts is None else [texts]
@@ -515,7 +518,7 @@ class _Images:
                 continue
             for position, text in enumerate(listed):
                 if type(text) is not str:
-                    inside, _, entry = _last(told["caption"]).rpartition("[].")
+                    inside, _, entry = _last(table.columns["caption"]).rpartition("[].")
                     what = f"no {entry!r}" if text is None else f"must be text, found {str(text)[:40]!r}"
                     draft.fault(f"{place}, {inside or entry}[{position}]: {what}")
                     continue

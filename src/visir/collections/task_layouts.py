@@ -16,13 +16,12 @@ from visir.collections.archives import PictureCells, pictures_in_cells
 from visir.collections.draft import SourceDraft, TaskDraft, TaskSetDraft
 from visir.collections.layout import Files, LayoutReading, LayoutTable, SourceLayout, published, reader
 from visir.collections.readers import task_reader
-from visir.collections.readers.batches import Row
 from visir.collections.readers.choice_table import has_columns, label_text, records
 from visir.collections.readers.locate import relative
 from visir.collections.readers.names import compare_counts, has_key, head, identifier, json_head, plain_name, plain_stem
 from visir.collections.segments import FRAME
 from visir.collections.sources import Format, one_of
-from visir.collections.tables import read_rows, sniffed_columns
+from visir.collections.tables import Row, read_rows, sniffed_columns
 from visir.display import counted
 from visir.errors import CollectionError, nearest
 from visir.files import read_json
