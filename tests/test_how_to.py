@@ -104,6 +104,16 @@ def karpathy(folder: Path, name: str = "dataset_flickr30k.json") -> None:
     )
 
 
+def birds(folder: Path) -> dict[str, Any]:
+    """The folder of the page, with the layout that the page prints."""
+    page = (PAGES / "describe-a-layout.md").read_text(encoding="utf-8")
+    (folder / "birds" / "lists").mkdir(parents=True)
+    (folder / "birds" / "birds.toml").write_text(page.partition("```toml\n")[2].partition("```")[0])
+    photo = {"nr": 7, "file": "7.jpg", "said": [{"txt": "a robin"}], "camera": "X1"}
+    (folder / "birds" / "lists" / "birds_train.json").write_text(json.dumps({"photos": [photo]}))
+    return {}
+
+
 def evaluated(folder: Path) -> dict[str, Any]:
     """COCO as Karpathy split it, a shop's table, and vectors of both sides."""
     karpathy(folder, "dataset_coco.json")
@@ -284,6 +294,7 @@ SETUPS: dict[str, Setup] = {
     "classify": classes,
     "compare": results,
     "composed-queries": composed,
+    "describe-a-layout": birds,
     "encode-on-many-machines": nothing,
     "evaluate": evaluated,
     "evaluate-choices": choices,

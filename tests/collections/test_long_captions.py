@@ -38,7 +38,7 @@ def test_docci_names_what_is_missing(write, tmp_path) -> None:
         open_collection(f"docci:{tmp_path / 'empty'}")
     assert "https://storage.googleapis.com/docci/data/" in str(caught.value.hint)
     file = write("docci_descriptions.jsonlines", _lines({"example_id": "test_00000", "image_file": "a.jpg"}))
-    with refused(CollectionError, "docci_descriptions.jsonlines", "line 1", "no description"):
+    with refused(CollectionError, "docci_descriptions.jsonlines", "line 1", "no 'description'"):
         open_collection(f"docci:{file}")
 
 
@@ -91,7 +91,7 @@ def test_dci_names_what_is_missing(write, tmp_path) -> None:
         open_collection(f"dci:{tmp_path / 'other'}")
     assert "dci.tar.gz" in str(caught.value.hint)
     _dci(write, image=None)
-    with refused(CollectionError, "sa_1.json", "no image"):
+    with refused(CollectionError, "sa_1.json", "no 'image'"):
         open_collection(tmp_path / "dci")
 
 

@@ -73,7 +73,7 @@ def test_karpathy_names_every_fault_at_once(write) -> None:
         opened(write("d.json", content))
     assert "(3 faults)" in str(caught.value)
     assert "images[0]: no 'filename'" in str(caught.value)
-    assert "images[1] (b.jpg), sentences[0]: no 'raw'" in str(caught.value)
+    assert "images[1], sentences[0]: no 'raw'" in str(caught.value)
     assert "images[1] (b.jpg): sentence 3 says it belongs to 7" in str(caught.value)
 
 
@@ -86,7 +86,7 @@ def test_duplicate_and_missing_ids_are_named(write) -> None:
     assert "duplicate image id 'a.jpg'" in str(caught.value)
     assert "duplicate caption id '0'" in str(caught.value)
     content["images"][1]["filename"] = ""
-    with refused(CollectionError, "images without an id"):
+    with refused(CollectionError, "images[1]", "no 'filename'"):
         opened(write("d.json", content))
 
 
@@ -160,9 +160,9 @@ def test_coco_faults_have_places(write) -> None:
     content["annotations"][2]["caption"] = 5
     with pytest.raises(CollectionError) as caught:
         opened(write("captions_val2017.json", content))
-    assert "captions_val2017.json: annotations[1]: expected id, image_id and caption ('caption')" in str(caught.value)
-    assert "annotations[2]: expected id, image_id and caption (caption is not text)" in str(caught.value)
-    with refused(CollectionError, "annotations", code="not-coco-captions-layout", hint=False):
+    assert "captions_val2017.json, annotations[1]: no 'caption'" in str(caught.value)
+    assert "annotations[2], caption[0]: must be text, found '5'" in str(caught.value)
+    with refused(CollectionError, "annotations", code="not-layout"):
         opened(write("captions_val2017.json", {"images": []}), format="coco_captions")
 
 
@@ -204,7 +204,7 @@ def test_flickr_splits_beside(write, lists: tuple[str, str], text: str) -> None:
 
 def test_flickr_faults(write, tmp_path) -> None:
     path = write("x/a.token.txt", TOKENS + "no tab here\n")
-    with refused(CollectionError, "line 5", "expected name#number<TAB>caption", "found", "no tab here"):
+    with refused(CollectionError, "line 5", "expected image#number<TAB>caption", "found", "no tab here"):
         opened(path)
     path = write("x/a.token.txt", TOKENS)
     write("x/train.txt", "a.jpg\nz.jpg\n")
@@ -333,9 +333,9 @@ def test_annotation_list_faults(write) -> None:
     ]
     with pytest.raises(CollectionError) as caught:
         opened(write("list.json", content), format="annotation_list")
-    assert "[0]: expected image and caption ('captions')" in str(caught.value)
-    assert "[1] (a.jpg): image must be text, caption text or a list of texts" in str(caught.value)
-    assert "[3]: 'y/b.jpg' and 'x/b.jpg' are both image 'b.jpg'" in str(caught.value)
+    assert "item 0: no 'captions'" in str(caught.value)
+    assert "item 1, captions[0]: must be text, found '1'" in str(caught.value)
+    assert "item 3: 'y/b.jpg' and 'x/b.jpg' are both image 'b.jpg'" in str(caught.value)
 
 
 # Fine-grained

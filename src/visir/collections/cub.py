@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from visir.collections.archives import ZipArchive, check_member_size
 from visir.collections.draft import Draft
+from visir.collections.layout import reader
 from visir.collections.readers.locate import walk
 from visir.collections.readers.names import compare_counts
-from visir.collections.sources import Option, one_of, reader_of
 from visir.collections.tars import END_REMEDY, GOES_ON, TAR_FAULTS, TARS, TarHeaders, remedy_of, tar_notes
 from visir.display import counted
 from visir.errors import CollectionError
@@ -153,25 +153,10 @@ _BOX = ("x", "y", "width", "height")
 _ORIGIN = "CUB_200_2011.tgz, https://data.caltech.edu/records/65de6-vp158"
 
 
-@reader_of(
-    name="cub",
-    title="CUB-200-2011, captions of Reed et al.",
-    layout="CUB_200_2011/{images.txt, image_class_labels.txt, classes.txt, train_test_split.txt, bounding_boxes.txt, "
-    "images/CLASS/NAME.jpg}; text_c10/CLASS/NAME.txt, ten lines each, beside it or in cvpr2016_cub.tar.gz",
-    reference="Wah et al., CNS-TR-2011-001; Reed et al., Learning Deep Representations of Fine-grained Visual "
-    "Descriptions (CVPR 2016)",
+@reader(
+    "cub",
     sniff=lambda path: any(
         all((folder / file).is_file() for file in _NEEDED[:2]) for folder in (path, path / "CUB_200_2011")
-    ),
-    options=(
-        Option("captions", "Reed's text_c10/, a folder that holds it, or his archive (default: beside it)"),
-        Option("classes", "folder of trainclasses.txt, valclasses.txt, testclasses.txt (default: with the captions)"),
-        Option(
-            "splits",
-            "'classes': Reed's, by species; 'images': CUB's own; 'none'",
-            "classes",
-            one_of("classes", "images", "none"),
-        ),
     ),
 )
 def cub(path: Path, *, captions: str | Path | None, classes: str | Path | None, splits: str) -> Draft:

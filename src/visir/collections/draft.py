@@ -124,6 +124,17 @@ class Draft(SourceDraft):
         self.texts.append(text)
         self.caption_images.append(image)
 
+    def add_captions(
+        self, ids: list[str], texts: list[str], images: list[str], languages: list[str | None] | None = None
+    ) -> None:
+        """Many captions by their columns, as `add_caption`."""
+        if self.languages or (languages and any(language is not None for language in languages)):
+            unknown: list[str | None] = [None] * len(ids)
+            self.languages += [None] * (len(self.caption_ids) - len(self.languages)) + (languages or unknown)
+        self.caption_ids += ids
+        self.texts += texts
+        self.caption_images += images
+
     def add_captions_of_row(
         self,
         place: str,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import visir.collections.composed_layouts as composed_layouts
 import visir.collections.cub as cub
+import visir.collections.layout as layout
 import visir.collections.layouts as layouts
 import visir.collections.qrels_reading as qrels_reading
 import visir.collections.shop_layouts as shop_layouts
@@ -42,9 +42,9 @@ for _one in (
     task_layouts.cola_single,
     task_layouts.mmeb,
     choice_table.FORMAT,
-    composed_layouts.fashioniq,
-    composed_layouts.cirr,
-    composed_layouts.circo,
+    task_layouts.fashioniq,
+    task_layouts.cirr,
+    task_layouts.circo,
     layouts.docci,
     layouts.dci,
     layouts.urban1k,
@@ -66,6 +66,7 @@ for _one in (
     webdataset.FORMAT,
     products.FORMAT,
     table.FORMAT,
+    layout.own,
     torchvision_sets.idx,
     folders.photos,
     generated.FORMAT,

@@ -7,16 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from visir.collections.draft import Draft
+from visir.collections.layout import Files, LayoutReading, SourceLayout, published, reader
 from visir.collections.picture_kinds import is_picture_name
 from visir.collections.readers.names import (
-    SPLITS,
     compare_counts,
     has_key,
     head,
-    identifier,
     image_id,
     json_head,
     plain_name,
@@ -24,18 +21,12 @@ from visir.collections.readers.names import (
     read_array,
     read_ids,
     split_in,
-    whole,
 )
-from visir.collections.sources import Option, one_of, reader_of
-from visir.collections.tables import faults_into, json_lines
+from visir.collections.sources import one_of
+from visir.collections.tables import Batch, Row
 from visir.display import counted
-from visir.errors import CollectionError, VisirError, nearest
+from visir.errors import CollectionError, nearest
 from visir.files import find_file, read_json, read_lines, read_text
-
-_SPLIT_NAME = Option("split_name", "the split of all its images (default: by the file's name)")
-_SPLIT_LISTS = Option(
-    "splits", "folder of the split lists, or the lists, comma-separated; 'none' for none (default: beside)"
-)
 
 
 def _files_in(folder: Path) -> list[Path]:
@@ -58,8 +49,20 @@ def _lines_of(draft: Draft, file: Path, images: Sequence[str]) -> list[str]:
 # JSON of COCO and of those who took its pictures.
 
 
-def _explain(fault: Exception) -> str:
-    return f"no {fault.args[0]!r}" if isinstance(fault, KeyError) else str(fault)
+def _named_by_itself(reading: LayoutReading, content: Any) -> None:
+    if isinstance(content, dict) and content.get("dataset"):
+        reading.draft.name = str(content["dataset"])
+
+
+def _karpathy_images(reading: LayoutReading, batch: Batch) -> None:
+    """COCO's `restval` is a part of train; sentences that name another image are faults."""
+    if reading.options["restval"] == "train":
+        batch.columns["split"] = ["train" if split == "restval" else split for split in batch["split"]]
+    for number, (own, sentences) in enumerate(zip(batch["imgid"], batch["sentences"], strict=True)):
+        for sentence in sentences if own is not None and type(sentences) is list else ():
+            if type(sentence) is dict and sentence.get("imgid", own) != own:
+                wrong = f"sentence {sentence.get('sentid')} says it belongs to {sentence['imgid']}"
+                reading.draft.fault(f"{batch.place(number)} ({batch['filename'][number]}): {wrong}")
 
 
 def _is_karpathy(path: Path) -> bool:
@@ -67,57 +70,7 @@ def _is_karpathy(path: Path) -> bool:
     return text.startswith(b"{") and (has_key(text, "sentids") or has_key(text, "sentences", "raw"))
 
 
-@reader_of(
-    name="karpathy",
-    title="Karpathy JSON (COCO, Flickr30k, Flickr8k)",
-    layout="dataset_coco.json: {dataset, images: [{filename, filepath?, cocoid?, imgid, split, sentids, "
-    "sentences: [{raw, sentid, imgid, tokens}]}]}; pictures beside it or given",
-    reference="Karpathy and Fei-Fei, Deep Visual-Semantic Alignments (CVPR 2015), caption_datasets.zip",
-    sniff=_is_karpathy,
-    options=(
-        Option(
-            "restval",
-            "'train': COCO's restval images belong to train; 'keep': they stay a split",
-            "train",
-            one_of("train", "keep"),
-        ),
-    ),
-)
-def karpathy(path: Path, *, restval: str) -> Draft:
-    """Read `dataset_{coco,flickr30k,flickr8k}.json`: images, their sentences, and the splits that everybody uses."""
-    # - Image ids: `cocoid` where there is one (so that CxC, ECCV Caption and COCO's own annotations fit), else
-    #   `filename`.
-    # - Caption ids: `sentid`. In `dataset_coco.json` these are COCO's annotation ids.
-    # - All sentences are kept. COCO images have five to seven; protocols that use five take the first five.
-    content = read_json(path)
-    if not isinstance(content, dict) or not isinstance(content.get("images"), list):
-        raise CollectionError(f"{path}: not Karpathy's layout: no list called 'images'.", hint="visir data formats")
-    draft = Draft(str(content.get("dataset") or plain_stem(path)), path.parent, f"Karpathy JSON {path.name}")
-    for number, image in enumerate(content["images"]):
-        try:
-            filename, sentences, split = image["filename"], image["sentences"], image["split"]
-            cocoid, folder, imgid = image.get("cocoid"), image.get("filepath") or "", image.get("imgid")
-            texts = all(isinstance(value, str) for value in (filename, split, folder))
-            if not texts or not isinstance(sentences, list):
-                raise TypeError("filename, filepath and split must be text, sentences a list")
-            own = filename if cocoid is None else identifier(cocoid)
-        except (KeyError, TypeError) as fault:
-            draft.fault(f"images[{number}]: {_explain(fault)}")
-            continue
-        split = "train" if restval == "train" and split == "restval" else split
-        draft.add_image(own, f"{folder}/{filename}" if folder else filename, split)
-        for position, sentence in enumerate(sentences):
-            try:
-                text, sentid = sentence["raw"], identifier(sentence["sentid"])
-                if not isinstance(text, str):
-                    raise TypeError("raw must be text")
-            except (KeyError, TypeError) as fault:
-                draft.fault(f"images[{number}] ({filename}), sentences[{position}]: {_explain(fault)}")
-                continue
-            if sentence.get("imgid", imgid) != imgid:
-                draft.fault(f"images[{number}] ({filename}): sentence {sentid} says it belongs to {sentence['imgid']}")
-            draft.add_caption(sentid, text, own)
-    return draft
+karpathy = published("karpathy", sniff=_is_karpathy, opened=_named_by_itself, batch=_karpathy_images)
 
 
 _OFFICIAL = re.compile(r"^captions_(train|val|test)(20\d\d)\.json(?:\.gz|\.xz)?$")
@@ -130,58 +83,18 @@ def _is_coco(path: Path) -> bool:
     return text.startswith(b"{") and (has_key(text, "file_name", "images") or has_key(text, "annotations", "image_id"))
 
 
-@reader_of(
-    name="coco_captions",
-    title="COCO captions JSON",
-    layout="captions_val2017.json: {images: [{id, file_name}], annotations: [{id, image_id, caption}]}, or the folder "
-    "annotations/ with one year of them",
-    reference="Chen et al., Microsoft COCO Captions (2015), cocodataset.org",
-    sniff=_is_coco,
-    options=(_SPLIT_NAME,),
-)
-def coco_captions(path: Path, *, split_name: str | None) -> Draft:
-    """Read one captions file, or a folder of `captions_{train,val}YYYY.json` merged into one collection."""
-    # Image ids are COCO's image ids, caption ids its annotation ids, both as text. Beware: COCO's own train and val are
-    # not the splits of the retrieval literature, which uses Karpathy's: read `dataset_coco.json` for those.
-    files = [path] if path.is_file() else [file for file in sorted(path.iterdir()) if _OFFICIAL.match(file.name)]
-    if not files:
-        raise CollectionError(f"{path}: no captions_*.json in this folder.", hint="name the file")
-    years = {match[2] for file in files if len(files) > 1 and (match := _OFFICIAL.match(file.name))}
+def _one_year(path: Path, files: Files, options: dict[str, Any]) -> Files:
+    years = {says["year"] for _, _, says in files if "year" in says} if path.is_dir() else set()
     if len(years) > 1:
         raise CollectionError(
             f"{path}: captions of {' and '.join(sorted(years))}, which hold the same pictures in other splits.",
             hint="name one file, or keep one year in the folder",
             code="captions-hold-same-pictures",
         )
-    root = path.parent if path.is_file() else path
-    draft = Draft(plain_stem(path), root, f"COCO captions {', '.join(file.name for file in files)}")
-    for file in files:
-        content = read_json(file)
-        lists = content if isinstance(content, dict) else {}
-        missing = [key for key in ("images", "annotations") if not isinstance(lists.get(key), list)]
-        if missing:
-            raise CollectionError(
-                f"{file}: not COCO's captions layout: no list {' and no list '.join(missing)}.",
-                code="not-coco-captions-layout",
-            )
-        split = split_in(file.name) if split_name is None else split_name
-        for number, image in enumerate(lists["images"]):
-            try:
-                name = image["file_name"]
-                if not isinstance(name, str):
-                    raise TypeError("file_name is not text")
-                draft.add_image(identifier(image["id"]), name, split)
-            except (KeyError, TypeError) as fault:
-                draft.fault(f"{file.name}: images[{number}]: expected id and file_name ({fault})")
-        for number, annotation in enumerate(lists["annotations"]):
-            try:
-                text = annotation["caption"]
-                if not isinstance(text, str):
-                    raise TypeError("caption is not text")
-                draft.add_caption(identifier(annotation["id"]), text, identifier(annotation["image_id"]))
-            except (KeyError, TypeError) as fault:
-                draft.fault(f"{file.name}: annotations[{number}]: expected id, image_id and caption ({fault})")
-    return draft
+    return files
+
+
+coco_captions = published("coco_captions", sniff=_is_coco, choose=_one_year)
 
 
 def _is_annotation_list(path: Path) -> bool:
@@ -189,80 +102,42 @@ def _is_annotation_list(path: Path) -> bool:
     return text.startswith(b"[") and has_key(text, "image") and (has_key(text, "caption") or has_key(text, "captions"))
 
 
-@reader_of(
-    name="annotation_list",
-    title="annotation list (ALBEF, BLIP)",
-    layout='coco_karpathy_test.json: [{"image": name, "caption": text or [texts]}]',
-    reference="Li et al., ALBEF (NeurIPS 2021), BLIP (ICML 2022)",
-    sniff=_is_annotation_list,
-    options=(
-        _SPLIT_NAME,
-        Option("captions_per_image", "keep the first so many captions of each image", None, whole(1)),
-        Option("caption_ids", "list of caption ids (.npy or .txt) in the order of the captions kept"),
-    ),
-)
-def annotation_list(
-    path: Path, *, split_name: str | None, captions_per_image: int | None, caption_ids: str | Path | None
-) -> Draft:
-    """Read `[{"image": "val2014/COCO_val2014_….jpg", "caption": text or list of texts}, …]`, or with "captions"."""
-    # - One entry per image, or, as in the training files, one per caption: entries of the same image are joined.
-    # - Image ids are those of Karpathy's JSON: COCO's number where the name holds one, else the file name.
-    content = read_json(path)
-    if not isinstance(content, list):
-        raise CollectionError(f"{path}: expected a list of {{image, caption}}.")
-    draft = Draft(plain_stem(path), path.parent, f"annotation list {path.name}")
-    split = split_in(plain_stem(path)) if split_name is None else split_name
-    texts_of: dict[str, list[str]] = {}
-    name_of: dict[str, str] = {}
-    for number, entry in enumerate(content):
-        try:
-            name = entry["image"]
-            texts = entry["caption"] if "caption" in entry else entry["captions"]
-        except (KeyError, TypeError) as fault:
-            draft.fault(f"[{number}]: expected image and caption ({fault})")
-            continue
-        texts = [texts] if isinstance(texts, str) else texts
-        if not isinstance(name, str) or not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-            draft.fault(f"[{number}] ({name}): image must be text, caption text or a list of texts")
-            continue
-        own = image_id(name)
-        if name_of.setdefault(own, name) != name:
-            draft.fault(f"[{number}]: {name!r} and {name_of[own]!r} are both image {own!r}")
-        texts_of.setdefault(own, []).extend(texts)
-    for own, texts in texts_of.items():
-        draft.add_image(own, name_of[own], split)
-        for position, text in enumerate(texts[:captions_per_image]):
-            draft.add_caption(f"{own}#{position}", text, own)
-    if caption_ids is not None:
-        ids, count = read_ids(caption_ids), len(draft.texts)
-        draft.caption_ids[: len(ids)] = ids[:count]
-        if len(ids) != count:
-            draft.fault(
-                f"{Path(str(caption_ids)).name} has {len(ids):,} ids, and there are {count:,} captions; "
-                "captions_per_image=5 keeps the first five of each image"
-            )
-    return draft
+def _first_captions(reading: LayoutReading, batch: Batch) -> None:
+    """As many captions as each image still may have."""
+    most = reading.options["captions_per_image"]
+    if most is None:
+        return
+    had = reading.memory = reading.memory or {}
+    captions = batch.columns["caption"] = batch.values("caption | captions").copy()
+    for number, (name, texts) in enumerate(zip(batch["image"], captions, strict=True)):
+        if isinstance(name, str) and texts is not None:
+            own, listed = image_id(name), texts if isinstance(texts, list) else [texts]
+            captions[number] = listed[: max(most - had.get(own, 0), 0)]
+            had[own] = had.get(own, 0) + len(listed)
 
 
-@reader_of(
-    name="fine_grained",
-    title="MSCOCO-FG, Flickr30K-FG",
-    layout="MSCOCO_FG_ann.json: {stem: [5 captions]}; MSCOCO_FG_img_filenames.npy: names of the image pool",
-    reference="Chen, Yao, Jin, Rethinking Benchmarks for Cross-modal Image-text Retrieval (SIGIR 2023)",
-    sniff=lambda path: plain_name(path).endswith("_ann.json") and json_head(path).startswith(b"{"),
-    options=(Option("pool", "the image pool's .npy (default: beside it, or in ../Images); 'none' for none"),),
-)
-def fine_grained(path: Path, *, pool: str | Path | None) -> Draft:
-    """Read `*_ann.json`, `{image stem: [refined captions]}`, with its pool `*_img_filenames.npy`."""
-    # Captioned images are in the split "test", the others of the pool in "pool"; the benchmark's text-to-image gallery
-    # is both ("test+pool": 31,244 images for COCO, 6,867 for Flickr30k). COCO's extra images are from unlabeled2017.
-    # Image ids are those of Karpathy's JSON, so the two can be compared. Caption ids are "image#n": the refined texts
-    # are other captions than those whose ids COCO gave.
-    content = read_json(path)
-    if not isinstance(content, dict):
-        raise CollectionError(f"{path}: expected {{image: [captions]}}.")
+def _given_ids(reading: LayoutReading) -> None:
+    """The ids of captions that somebody has in a list."""
+    given, draft = reading.options["caption_ids"], reading.draft
+    if given is None:
+        return
+    ids, count = read_ids(given), len(draft.texts)
+    draft.caption_ids[: len(ids)] = ids[:count]
+    if len(ids) != count:
+        draft.fault(
+            f"{Path(str(given)).name} has {len(ids):,} ids, and there are {count:,} captions; "
+            "captions_per_image=5 keeps the first five of each image"
+        )
+
+
+annotation_list = published("annotation_list", sniff=_is_annotation_list, batch=_first_captions, finish=_given_ids)
+
+
+def _read_pool(reading: LayoutReading) -> None:
+    """The names of the pool of images by their stems, of `*_img_filenames.npy`."""
+    path, pool = reading.path, reading.options["pool"]
     stem = plain_stem(path).removesuffix("_ann")
-    draft = Draft(stem, path.parent, f"fine-grained captions {path.name}")
+    reading.draft.name = stem
     if pool is None:
         places = [folder / f"{stem}_img_filenames.npy" for folder in (path.parent, path.parent.parent / "Images")]
         pool = next(filter(None, map(find_file, places)), None)
@@ -273,117 +148,107 @@ def fine_grained(path: Path, *, pool: str | Path | None) -> Draft:
                 "gallery)",
                 code="image-pool-img-filenames",
             )
-    pool_file = None if pool == "none" else Path(pool)
-    names = [] if pool_file is None else [str(name) for name in read_array(pool_file).tolist()]
-    by_stem = {Path(name).stem: name for name in names}
-    if pool_file is None:
-        draft.notes.append("no image pool")
-    for stem, texts in content.items():
-        name = by_stem.pop(stem, None)
-        if name is None and pool_file is not None:
-            draft.fault(f"image {stem!r} has captions, but is not in {pool_file.name}")
-        name = name or f"{stem}.jpg"
-        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-            draft.fault(f"image {stem!r}: expected a list of captions")
-            continue
-        own = image_id(name)
-        draft.add_image(own, name, "test")
-        for number, text in enumerate(texts):
-            draft.add_caption(f"{own}#{number}", text, own)
-    for name in by_stem.values():
-        draft.add_image(image_id(name), name, "pool")  # searched, without captions
-    if pool_file is not None:
-        draft.notes.append(f"pool {pool_file.name}")
-    return draft
+    if pool == "none":
+        reading.draft.notes.append("no image pool")
+    else:
+        reading.options["pool"] = pool
+        reading.memory = {Path(name).stem: name for name in map(str, read_array(Path(pool)).tolist())}
+        reading.draft.notes.append(f"pool {Path(pool).name}")
+
+
+def _in_pool(reading: LayoutReading, place: str, row: Row) -> Row:
+    name = None if reading.memory is None else reading.memory.pop(row["key"], None)
+    if name is None and reading.memory is not None:
+        pool = Path(reading.options["pool"]).name
+        reading.draft.fault(f"image {row['key']!r} has captions, but is not in {pool}")
+    return {**row, "name": name or f"{row['key']}.jpg"}
+
+
+def _without_captions(reading: LayoutReading) -> None:
+    for name in (reading.memory or {}).values():
+        reading.draft.add_image(image_id(name), name, "pool")
+
+
+fine_grained = published(
+    "fine_grained",
+    sniff=lambda path: plain_name(path).endswith("_ann.json") and json_head(path).startswith(b"{"),
+    begin=_read_pool,
+    row=_in_pool,
+    finish=_without_captions,
+)
 
 
 # Lines: those of Flickr's token files, with splits from lists of names beside them, and those of VSE++.
 
-_TOKEN = re.compile(r"^(?P<image>[^\t]+)#(?P<number>\d+)\t(?P<text>.*)$", re.DOTALL)
 _LIST = re.compile(r"^(?:.*[_.]|flickr8k)?(train|val|valid|dev|test)(?:Images|_images|_ids)?\.txt$", re.IGNORECASE)
 
 
-class _TokenLines:
-    """Puts the lines of token files into a draft, with the splits that lists of names give."""
-
-    def __init__(
-        self, draft: Draft, folder: Path, splits: str | Path | list[str] | None, path: Path, unlisted: str
-    ) -> None:
-        self.draft, self.unlisted = draft, unlisted
-        self.lists = _split_lists(folder, splits, path)
-        self._split_of: dict[str, str] = {}
-        self._seen: dict[str, bool] = {}
-        for file in self.lists:
-            match = _LIST.match(plain_name(file))
-            split = split_in(match[1]) if match else split_in(plain_stem(file)) or plain_stem(file)
-            for name in filter(None, map(str.strip, read_lines(file))):
-                if self._split_of.setdefault(name, split) != split:
-                    draft.fault(f"image {name!r} is in the lists of {self._split_of[name]} and of {split}")
-
-    def add(self, image: str, caption: str, text: str, language: str | None = None) -> None:
-        """One caption, and its image where it is new."""
-        if image not in self._seen:
-            split = self._split_of.pop(image, None) or self._split_of.pop(image.removesuffix(".jpg"), None)
-            self._seen[image] = not self.lists or split is not None or self.unlisted == "keep"
-            if self._seen[image]:
-                self.draft.add_image(image, image, (split or "unlisted") if self.lists else "")
-        if self._seen[image]:
-            self.draft.add_caption(caption, text, image, language)
-
-    def finish(self, name: str) -> None:
-        """Note what the lists did, and images that they name and the files called `name` do not."""
-        for image, split in self._split_of.items():
-            self.draft.fault(f"the list of {split} names image {image!r}, which has no captions in {name}")
-        if self.lists:
-            self.draft.notes.append(f"splits from {', '.join(file.name for file in self.lists)}")
-        if left_out := len(self._seen) - sum(self._seen.values()):
-            self.draft.notes.append(f"{counted(left_out, 'images')} in no split list left out")
-
-
-def _split_lists(folder: Path, splits: str | Path | list[str] | None, path: Path) -> list[Path]:
-    """The split lists: those in `folder`, or those that `splits` says; never `path` itself."""
+def _read_lists(reading: LayoutReading) -> None:
+    """The split of each image, from lists of names beside the captions, or where `splits=` says."""
+    splits, folder = reading.options["splits"], reading.draft.root
     if splits == "none":
-        return []
-    if isinstance(splits, list) or (isinstance(splits, str) and "," in splits):
-        return [Path(file) for file in (splits.split(",") if isinstance(splits, str) else splits)]
-    folder = folder if splits is None else Path(splits)
-    if folder.is_file():
-        return [folder]
-    if not folder.is_dir():
-        raise CollectionError(f"{folder}: no such folder.", hint="splits= is the folder of the split lists")
-    lists = [file for file in _files_in(folder) if _LIST.match(plain_name(file)) and file != path]
-    if splits is not None and not lists:
-        raise CollectionError(
-            f"{folder}: no split lists (files such as test.txt, Flickr_8k.testImages.txt) in it.",
-            code="no-split-lists-files",
-        )
-    return lists
+        files = []
+    elif isinstance(splits, list) or (isinstance(splits, str) and "," in splits):
+        files = [Path(file) for file in (splits.split(",") if isinstance(splits, str) else splits)]
+    else:
+        folder = folder if splits is None else Path(splits)
+        if not folder.exists():
+            raise CollectionError(f"{folder}: no such folder.", hint="splits= is the folder of the split lists")
+        inside = _files_in(folder) if folder.is_dir() else []
+        files = [file for file in inside if _LIST.match(plain_name(file)) and file != reading.path]
+        files = [folder] if folder.is_file() else files
+        if splits is not None and not files:
+            raise CollectionError(
+                f"{folder}: no split lists (files such as test.txt, Flickr_8k.testImages.txt) in it.",
+                code="no-split-lists-files",
+            )
+    split_of: dict[str, str] = {}
+    for file in files:
+        match = _LIST.match(plain_name(file))
+        split = split_in(match[1]) if match else split_in(plain_stem(file)) or plain_stem(file)
+        for name in filter(None, map(str.strip, read_lines(file))):
+            if split_of.setdefault(name, split) != split:
+                reading.draft.fault(f"image {name!r} is in the lists of {split_of[name]} and of {split}")
+    reading.memory = files, split_of, {}
 
 
-@reader_of(
-    name="flickr_tokens",
-    title="Flickr token file",
-    layout="Flickr8k.token.txt or results_20130124.token: name.jpg#n<TAB>caption; lists of the splits beside it",
-    reference="Hodosh, Young, Hockenmaier (JAIR 47, 2013); Young et al. (TACL 2014)",
-    sniff=lambda path: re.match(rb"^(?:\xef\xbb\xbf)?[^\t\n]+#\d+\t", _first_line(path)) is not None,
-    options=(
-        _SPLIT_LISTS,
-        Option("unlisted", "images in no list: 'keep' as split 'unlisted', or 'drop'", "keep", one_of("keep", "drop")),
-    ),
+def _split_by_lists(reading: LayoutReading, batch: Batch) -> None:
+    """The split of each image; those that are in no list and shall be left out are."""
+    files, split_of, seen = reading.memory
+    for image in dict.fromkeys(batch["image"]) if files else ():
+        if image not in seen:
+            split = split_of.pop(image, None) or split_of.pop(image.removesuffix(".jpg"), None)
+            is_kept = split is not None or reading.options["unlisted"] == "keep"
+            seen[image] = (split or "unlisted") if is_kept else None
+    splits = batch.columns["split"] = [seen[image] for image in batch["image"]] if files else [""] * len(batch.rows)
+    if "set" in batch.columns:
+        batch.columns["language"] = ["en" if code.startswith("en") else "zh" for code in batch["set"]]
+        batch.columns["caption"] = [caption.strip() for caption in batch["caption"]]
+    if None in splits:
+        batch.keep([split is not None for split in splits])
+
+
+def _tell_lists(reading: LayoutReading) -> None:
+    """Note what the lists did, and images that they name and the captions do not."""
+    (files, split_of, seen), draft = reading.memory, reading.draft
+    name = reading.files[0][1].name
+    for image, split in split_of.items():
+        draft.fault(f"the list of {split} names image {image!r}, which has no captions in {name}")
+    if files:
+        draft.notes.append(f"splits from {', '.join(file.name for file in files)}")
+    elif reading.layout.name == "flickr8k-cn":
+        draft.notes.append("no split lists beside it: splits=FOLDER takes those of Flickr8k")
+    if left_out := list(seen.values()).count(None):
+        draft.notes.append(f"{counted(left_out, 'images')} in no split list left out")
+
+
+flickr_tokens: SourceLayout = published(
+    "flickr_tokens",
+    sniff=lambda path: path.is_file() and flickr_tokens.tables[0].fits(path),
+    begin=_read_lists,
+    batch=_split_by_lists,
+    finish=_tell_lists,
 )
-def flickr_tokens(path: Path, *, splits: str | Path | list[str] | None, unlisted: str = "keep") -> Draft:
-    """Read `name.jpg#n<TAB>caption` lines."""
-    # Image ids are file names, caption ids `name.jpg#n`, as Flickr8k's human judgements call them.
-    draft = Draft(plain_stem(path), path.parent, f"token file {path.name}")
-    tokens = _TokenLines(draft, path.parent, splits, path, unlisted)
-    for number, line in enumerate(read_lines(path), start=1):
-        match = _TOKEN.match(line)
-        if match is None:
-            draft.fault(f"{path.name}, line {number}: expected name#number<TAB>caption, found {line[:60]!r}")
-            continue
-        tokens.add(match["image"], f"{match['image']}#{match['number']}", match["text"])
-    tokens.finish(path.name)
-    return draft
 
 
 _CHINESE_SETS = {
@@ -393,70 +258,36 @@ _CHINESE_SETS = {
     "zhg": "Chinese, translated by Google's machine",
     "enc": "the English captions",
 }
-_CHINESE_LINE = re.compile(r"^(?P<image>[^\t#]+)#(?P<set>[a-z]+)#(?P<number>\d+)[ \t](?P<text>.*)$", re.DOTALL)
-_CHINESE_FILE = re.compile(r"^flickr8k(enc|zh[a-z]+?)(?:test)?\.captions?\.txt$")
+
+
+def _chosen_sets(path: Path, files: Files, options: dict[str, Any]) -> Files:
+    """Of a folder the files of the chosen captions; a file is read whatever it holds."""
+    by_code = {says["code"].removesuffix("test"): (rows, file, says) for rows, file, says in files if path.is_dir()}
+    missing = [code for code in options["captions"].split("+") if by_code and code not in by_code]
+    if missing:
+        raise CollectionError(
+            f"{path}: no captions {missing[0]!r} ({_CHINESE_SETS[missing[0]]}).",
+            hint=f"there are: {', '.join(by_code)}; others: {flickr8k_cn.obtain}",
+            code="collection-no-captions",
+        )
+    return [by_code[code] for code in options["captions"].split("+")] if by_code else files
 
 
 def _is_flickr8k_cn(path: Path) -> bool:
-    if path.is_dir():
-        try:
-            return any(_CHINESE_FILE.match(plain_name(file)) for file in path.iterdir())
-        except OSError:
-            return False
-    match = _CHINESE_LINE.match(_first_line(path).decode("utf-8", "replace"))
-    return match is not None and match["set"][:2] in ("zh", "en")
+    if not path.is_file():
+        return path.is_dir() and bool(flickr8k_cn.tables[0].find(path))
+    return re.match(r"[^\t#]+#(zh|en)[a-z]*#\d+[ \t]", _first_line(path).decode("utf-8", "replace")) is not None
 
 
-@reader_of(
-    name="flickr8k-cn",
-    title="Flickr8k-CN (Chinese captions)",
-    layout="flickr8kzhc.caption.txt (also zhm, zhb, zhg, enc): name.jpg#zhc#n caption; photos of Flickr8k",
-    reference="Li et al., Adding Chinese Captions to Images (ICMR 2016)",
-    obtain="https://github.com/li-xirong/flickr8kcn (folder data/)",
+flickr8k_cn = published(
+    "flickr8k-cn",
     sniff=_is_flickr8k_cn,
-    options=(
-        Option(
-            "captions",
-            "of a folder: zhc (by people), zhm, zhb, zhg (translations), enc, or several: zhc+enc",
-            "zhc",
-            lambda text: "+".join(map(one_of(*_CHINESE_SETS), text.split("+"))),
-        ),
-        _SPLIT_LISTS,
-        Option("unlisted", "photos in no list: 'keep' as split 'unlisted', or 'drop'", "keep", one_of("keep", "drop")),
-    ),
+    choose=_chosen_sets,
+    begin=_read_lists,
+    batch=_split_by_lists,
+    finish=_tell_lists,
+    parse={"captions": lambda text: "+".join(map(one_of(*_CHINESE_SETS), text.split("+")))},
 )
-def flickr8k_cn(path: Path, *, captions: str, splits: str | Path | list[str] | None, unlisted: str) -> Draft:
-    """Read `flickr8kzhc.caption.txt` and its siblings: `name.jpg#zhc#n caption` in every line."""
-    # Ids are those of Flickr8k: file names, and `name.jpg#zhc#n`. Captions have the language "zh" or "en". A file is
-    # read whatever it holds.
-    folder, files = (path.parent, [path]) if path.is_file() else (path, [])
-    if not files:
-        by_code = {match[1]: file for file in _files_in(path) if (match := _CHINESE_FILE.match(plain_name(file)))}
-        if not by_code:
-            raise flickr8k_cn.lacks(path, "no flickr8kzhc.caption.txt in it")
-        missing = [code for code in captions.split("+") if code not in by_code]
-        if missing:
-            raise CollectionError(
-                f"{path}: no captions {missing[0]!r} ({_CHINESE_SETS[missing[0]]}).",
-                hint=f"there are: {', '.join(by_code)}; others: {flickr8k_cn.obtain}",
-                code="collection-no-captions",
-            )
-        files = [by_code[code] for code in captions.split("+")]
-    draft = Draft("Flickr8k-CN", folder, f"Flickr8k-CN {', '.join(file.name for file in files)}")
-    tokens = _TokenLines(draft, folder, splits, path, unlisted)
-    for file in files:
-        for number, line in enumerate(read_lines(file), start=1):
-            match = _CHINESE_LINE.match(line)
-            if match is not None:
-                image, code = match["image"], match["set"]
-                language = "en" if code.startswith("en") else "zh"
-                tokens.add(image, f"{image}#{code}#{match['number']}", match["text"].strip(), language)
-            elif line.strip():
-                draft.fault(f"{file.name}, line {number}: expected name.jpg#zhc#0 caption, found {line[:60]!r}")
-    tokens.finish(files[0].name)
-    if not tokens.lists:
-        draft.notes.append("no split lists beside it: splits=FOLDER takes those of Flickr8k")
-    return draft
 
 
 _CAPS = re.compile(r"^(?P<prefix>.*?)(?P<split>train|dev|val|testall|test)_caps\.txt(?:\.gz|\.xz)?$")
@@ -468,18 +299,7 @@ def _is_vsepp(path: Path) -> bool:
     return _CAPS.match(path.name) is not None
 
 
-@reader_of(
-    name="vsepp",
-    title="VSE++ / SCAN captions",
-    layout="{train,dev,test,testall}_caps.txt, five lines per image; {split}_ids.txt and id_mapping.json if at hand",
-    reference="Faghri et al., VSE++ (BMVC 2018); Lee et al., SCAN (ECCV 2018)",
-    sniff=_is_vsepp,
-    options=(
-        Option("captions_per_image", "how many lines an image has", 5, whole(1)),
-        Option("splits", "which splits of the folder, comma-separated, as the files are called"),
-        Option("caption_ids", "list of caption ids (.npy or .txt), one per line of captions"),
-    ),
-)
+@reader("vsepp", sniff=_is_vsepp)
 def vsepp(path: Path, *, captions_per_image: int, splits: str | None, caption_ids: str | Path | None) -> Draft:
     """Read a folder of `*_caps.txt`, or one such file (also `coco_precomp`, `f30k_precomp` of SCAN and its kin)."""
     # - Line i belongs to image i // 5 (`captions_per_image`). An empty line is an empty caption and keeps its place.
@@ -611,23 +431,7 @@ def _is_multi30k(path: Path) -> bool:
         return False
 
 
-@reader_of(
-    name="multi30k",
-    title="Multi30K (English, German, French, Czech)",
-    layout="data/task1/raw/train.de.gz … with data/task1/image_splits/train.txt …, line by line; task2: train.1.de.gz, "
-    "train_images.txt; or the same files in one folder: task1-train.de.gz, task1-splits-train.txt",
-    reference="Elliott et al. (VL 2016); Elliott et al. (WMT 2017); Barrault et al. (WMT 2018)",
-    obtain="git clone https://github.com/multi30k/dataset; photos: Flickr30k (https://forms.illinois.edu/sec/229675)",
-    sniff=_is_multi30k,
-    options=(
-        Option(
-            "task",
-            "1: translations of one caption; 2: five German captions, written independently",
-            "1",
-            one_of("1", "2"),
-        ),
-    ),
-)
+@reader("multi30k", sniff=_is_multi30k)
 def multi30k(path: Path, *, task: str) -> Draft:
     """Read the repository's folder `data`, or its files in one folder."""
     # Splits are "train", "val", "test" (of 2016), and "test_2017_flickr", "test_2017_mscoco", "test_2018_flickr".
@@ -664,17 +468,7 @@ _XTD_NAMES = "test_image_names.txt"
 _XTD_CAPTIONS = re.compile(r"^test_1kcaptions_([a-z]{2})\.txt$")
 
 
-@reader_of(
-    name="xtd",
-    title="XTD10 (eleven languages)",
-    layout="test_image_names.txt and test_1kcaptions_LANGUAGE.txt (also in MIC/ and STAIR/), one line for each photo; "
-    "photos of COCO 2014",
-    reference="Aggarwal, Kale, Towards Zero-shot Cross-lingual Image Retrieval (2020); Rajendran et al. (2016); "
-    "Yoshikawa et al. (ACL 2017)",
-    obtain="git clone https://github.com/adobe-research/Cross-lingual-Test-Dataset-XTD10; photos: "
-    "http://images.cocodataset.org/zips/train2014.zip and val2014.zip",
-    sniff=lambda path: any((folder / _XTD_NAMES).is_file() for folder in (path, path / "XTD10")),
-)
+@reader("xtd", sniff=lambda path: any((folder / _XTD_NAMES).is_file() for folder in (path, path / "XTD10")))
 def xtd(path: Path) -> Draft:
     """Read `test_image_names.txt` and `test_1kcaptions_LANGUAGE.txt`, line by line the captions of the photos."""
     # Every photo is in the split "test". Image ids are those of COCO, so that COCO's judgements apply; caption ids are
@@ -700,84 +494,40 @@ def xtd(path: Path) -> Draft:
     return draft
 
 
-@reader_of(
-    name="xm3600",
-    title="Crossmodal-3600 (36 languages)",
-    layout="captions.jsonl: {image/key, image/locale, LANGUAGE: {caption: […]}, …} per line; photos KEY.jpg",
-    reference="Thapliyal et al., Crossmodal-3600: A Massively Multilingual Multimodal Evaluation Dataset (EMNLP 2022)",
-    obtain="https://google.github.io/crossmodal-3600/web-data/captions.zip and "
-    "https://open-images-dataset.s3.amazonaws.com/crossmodal-3600/images.tgz, both unpacked",
-    sniff=lambda path: has_key(_first_line(path / "captions.jsonl" if path.is_dir() else path), "image/key", "caption"),
-)
-def xm3600(path: Path) -> Draft:
-    """Read `captions.jsonl`: a photo in every line, and under each language its captions."""
-    # Every photo is in the split "test". Image ids are the keys; caption ids are "key#language#n". The texts are those
-    # as written (`caption`), not the tokenised ones. A photo's `locale`, the language of the region where it was taken,
-    # is one of the collection's facts.
-    file = path if path.is_file() else path / "captions.jsonl"
-    if not file.is_file():
-        raise xm3600.lacks(path, "no captions.jsonl in it")
-    draft = Draft("Crossmodal-3600", file.parent, f"Crossmodal-3600 {file.name}")
-    locales: list[str | None] = []
-    for line, row in json_lines(file, faults_into(draft.fault, file)):
-        key = row.get("image/key")
-        if not isinstance(key, str) or not key:
-            draft.fault(f"{file.name}, {line}: no image/key")
-            continue
-        draft.add_image(key, f"{key}.jpg", "test")
-        locales.append(row.get("image/locale"))
-        for language, content in row.items():
-            texts = content.get("caption") if isinstance(content, dict) else None
-            for place, text in enumerate(texts or ()):
-                draft.add_caption(f"{key}#{language}#{place}", str(text), key, language)
-    if draft.ids and not draft.texts:
-        raise xm3600.lacks(path, f"no captions in {file.name} ({{LANGUAGE: {{caption: […]}}}})")
-    draft.facts = pa.table({"image_id": pa.array(draft.ids, pa.string()), "locale": pa.array(locales, pa.string())})
-    counts = {"images": len(draft.ids), "languages": len(set(draft.languages))}
-    compare_counts(draft, {"images": 3_600, "languages": 36}, counts)
-    return draft
+def _all_languages(reading: LayoutReading, place: str, row: Row) -> Row:
+    """The row with the captions of all languages behind each other."""
+    texts, ids, languages = [], [], []
+    key = row.get("image/key")
+    for language, content in row.items():
+        listed = content.get("caption") if isinstance(content, dict) else None
+        for position, text in enumerate(listed or ()):
+            texts.append(str(text))
+            ids.append(f"{key}#{language}#{position}")
+            languages.append(language)
+    locale = row.get("image/locale")
+    return {**row, "locale": locale, "caption": texts, "caption_id": ids, "language": languages}
+
+
+def _some_captions(reading: LayoutReading) -> None:
+    if reading.draft.ids and not reading.draft.texts:
+        raise xm3600.lacks(reading.path, f"no captions in {reading.files[0][1].name} ({{LANGUAGE: {{caption: […]}}}})")
+
+
+xm3600 = published("xm3600", row=_all_languages, finish=_some_captions)
 
 
 # Long captions.
 
-_DOCCI_NAMES = ("docci_descriptions.jsonlines", "docci_descriptions.jsonl")
-_DOCCI_COLUMNS = ("example_id", "image_file", "description")
+
+def _docci_splits(reading: LayoutReading, batch: Batch) -> None:
+    # The two sets for qualitative work (100 images each) are no part of train and test.
+    batch.columns["split"] = [
+        own.rpartition("_")[0] if type(own) is str and own[:5] == "qual_" and own.count("_") > 1 else split
+        for own, split in zip(batch["example_id"], batch["split"], strict=True)
+    ]
 
 
-@reader_of(
-    name="docci",
-    title="DOCCI (long descriptions)",
-    layout="docci_descriptions.jsonlines: {example_id, split, image_file, description} per line; the photos of "
-    "docci_images.tar.gz, unpacked beside it",
-    reference="Onoe et al., DOCCI: Descriptions of Connected and Contrasting Images (ECCV 2024)",
-    obtain="https://storage.googleapis.com/docci/data/docci_descriptions.jsonlines and docci_images.tar.gz from the "
-    "same place",
-    sniff=lambda path: (
-        any((path / name).is_file() for name in _DOCCI_NAMES)
-        if path.is_dir()
-        else has_key(_first_line(path), *_DOCCI_COLUMNS)
-    ),
-)
-def docci(path: Path) -> Draft:
-    """Read `docci_descriptions.jsonlines`: `{example_id, split, image_file, description}` in every line."""
-    # Ids are the `example_id`s. The splits are "train", "test", "qual_dev" and "qual_test"; the two sets for
-    # qualitative work (100 images each) are no part of train and test.
-    file = path if path.is_file() else next(filter(Path.is_file, (path / name for name in _DOCCI_NAMES)), None)
-    if file is None:
-        raise docci.lacks(path, f"no {_DOCCI_NAMES[0]} in it")
-    draft = Draft("DOCCI", file.parent, f"DOCCI {file.name}")
-    for place, row in json_lines(file, faults_into(draft.fault, file)):
-        missing = [name for name in _DOCCI_COLUMNS if not isinstance(row.get(name), str)]
-        if missing:
-            draft.fault(f"{file.name}, {place}: no {', '.join(missing)}")
-            continue
-        own, prefix = row["example_id"], row["example_id"].rpartition("_")[0]
-        split = prefix if prefix.startswith("qual_") else str(row.get("split") or "")
-        draft.add_image(own, row["image_file"], split)
-        draft.add_caption(f"{own}#0", row["description"], own)
-    counts = {f"images of {split}": draft.splits.count(split) for split in ("train", "test")}
-    compare_counts(draft, {"images of train": 9_647, "images of test": 5_000}, counts)
-    return draft
+docci = published("docci", batch=_docci_splits)
 
 
 def _is_urban1k(path: Path) -> bool:
@@ -787,14 +537,7 @@ def _is_urban1k(path: Path) -> bool:
         return False
 
 
-@reader_of(
-    name="urban1k",
-    title="Urban1k (long captions)",
-    layout="image/1.jpg … and caption/1.txt …, one text for each photo",
-    reference="Zhang et al., Long-CLIP (ECCV 2024)",
-    obtain="https://huggingface.co/datasets/BeichenZhang/Urban1k (Urban1k.zip, unpacked)",
-    sniff=_is_urban1k,
-)
+@reader("urban1k", sniff=_is_urban1k)
 def urban1k(path: Path) -> Draft:
     """Read the folder: `image/1.jpg` with its caption in `caption/1.txt`, and so on."""
     # Every photo is in the split "test". Ids are the names of the photos. A caption is the whole text of its file
@@ -817,85 +560,43 @@ def urban1k(path: Path) -> Draft:
     return draft
 
 
-_DCI_FOLDERS = ("complete", "annotations")
+def _dci_begin(reading: LayoutReading) -> None:
+    """The split of each annotation file."""
+    folder, draft = reading.files[0][1].parent.parent, reading.draft
+    draft.root = folder
+    draft.source = f"Densely Captioned Images {folder.absolute().name}/, {reading.options['text']}"
+    reading.memory = {"splits": {}, "without": 0}
+    if not (folder / "splits.json").is_file():
+        draft.notes.append("no splits.json: no splits")
+        return
+    content = read_json(folder / "splits.json")
+    if not isinstance(content, dict) or not all(isinstance(names, list) for names in content.values()):
+        raise CollectionError(f"{folder / 'splits.json'}: expected {{split: [annotation files]}}.")
+    reading.memory["splits"] = {str(name): str(split) for split, names in content.items() for name in names}
 
 
-def _has_dci(folder: Path) -> bool:
-    return any(any((folder / name).glob("*.json")) for name in _DCI_FOLDERS)
+def _dci_row(reading: LayoutReading, place: str, row: Row) -> Row | None:
+    """The row with the chosen captions, and how many masked parts there are."""
+    if not row.get("image") or not row.get("short_caption"):
+        return row  # that they are missing is said where columns are looked up
+    texts = _dci_texts(row, reading.options["text"])
+    splits = reading.memory["splits"]
+    reading.memory["without"] += not texts
+    split = splits.get(place, "unlisted" if splits else "")
+    row |= {"caption": texts, "split": split, "masks": len(row.get("mask_data") or ())}
+    return row if texts else None
 
 
-def _is_dci(path: Path) -> bool:
-    folder = path / "densely_captioned_images" if (path / "densely_captioned_images").is_dir() else path
-    return (folder / "splits.json").is_file() and _has_dci(folder)
-
-
-@reader_of(
-    name="dci",
-    title="Densely Captioned Images (DCI, sDCI)",
-    layout="densely_captioned_images/: annotations/*.json or complete/*.json {image, short_caption, extra_caption, "
-    "mask_data, summaries}, splits.json {split: [files]}, photos/",
-    reference="Urbanek et al., A Picture is Worth More Than 77 Text Tokens (CVPR 2024)",
-    obtain="https://dl.fbaipublicfiles.com/densely_captioned_images/dci.tar.gz; the photos are of SA-1B "
-    "(https://github.com/facebookresearch/DCI)",
-    sniff=_is_dci,
-    options=(
-        Option(
-            "text",
-            "the captions: extended, short, complete, summary or summaries",
-            "extended",
-            one_of("extended", "short", "complete", "summary", "summaries"),
-        ),
-    ),
-)
-def dci(path: Path, *, text: str) -> Draft:
-    """Read the folder `densely_captioned_images`: a JSON file for each photo, `splits.json`, and `photos/`."""
-    folder = next((each for each in (path, path / "densely_captioned_images") if _has_dci(each)), None)
-    if folder is None:
-        missing = ["no folder annotations/ or complete/ with a JSON file for each photo"]
-        raise dci.lacks(path, *missing, *([] if (path / "splits.json").is_file() else ["no splits.json"]))
-    source = next(folder / name for name in _DCI_FOLDERS if (folder / name).is_dir())
-    split_of, notes = _dci_splits(folder)
-    draft = Draft("DCI", folder, f"Densely Captioned Images {folder.absolute().name}/, {text}", notes=notes)
-    without, masks = 0, []
-    for file in sorted(source.glob("*.json")):
-        try:
-            entry = read_json(file)
-        except VisirError as fault:
-            draft.fault(str(fault.message))
-            continue
-        lacking = [key for key in ("image", "short_caption") if not isinstance(entry, dict) or not entry.get(key)]
-        if lacking:
-            draft.fault(f"{file.name}: no {', '.join(lacking)}")
-            continue
-        texts = _dci_texts(entry, text)
-        if not texts:
-            without += 1
-            continue
-        draft.add_image(file.stem, entry["image"], split_of.pop(file.name, "unlisted" if split_of else ""))
-        masks.append(len(entry.get("mask_data") or ()))
-        for number, caption in enumerate(texts):
-            draft.add_caption(f"{file.stem}#{number}", caption, file.stem)
-    if without and not draft.ids:
+def _dci_finish(reading: LayoutReading) -> None:
+    without, text = reading.memory["without"], reading.options["text"]
+    if without and not reading.draft.ids:
         raise CollectionError(
-            f"{source}: no photo has {text}.",
+            f"{reading.files[0][1].parent}: no photo has {text}.",
             hint="the summaries are in the folder complete/ of dci.tar.gz",
             code="no-photo",
         )
     if without:
-        draft.notes.append(f"{counted(without, 'photos')} without {text} left out")
-    draft.facts = pa.table({"image_id": draft.ids, "masks": masks}) if masks else None
-    compare_counts(draft, {"images": 7_805}, {"images": len(draft.ids)})
-    return draft
-
-
-def _dci_splits(folder: Path) -> tuple[dict[str, str], list[str]]:
-    """The split of each annotation file, and what to note."""
-    if not (folder / "splits.json").is_file():
-        return {}, ["no splits.json: no splits"]
-    content = read_json(folder / "splits.json")
-    if not isinstance(content, dict) or not all(isinstance(names, list) for names in content.values()):
-        raise CollectionError(f"{folder / 'splits.json'}: expected {{split: [annotation files]}}.")
-    return {str(name): SPLITS.get(str(split), str(split)) for split, names in content.items() for name in names}, []
+        reading.draft.notes.append(f"{counted(without, 'photos')} without {text} left out")
 
 
 def _dci_texts(entry: Mapping[str, Any], text: str) -> list[str]:
@@ -918,3 +619,19 @@ def _mask_text(mask: Mapping[str, Any]) -> str:
         return ""
     caption = str(mask.get("caption") or "").strip()
     return f"{label}: {caption}" if quality == 0 and caption else label
+
+
+dci: SourceLayout = published(
+    "dci",
+    sniff=lambda path: (
+        bool(dci.tables[0].find(path))
+        and any((folder / "splits.json").is_file() for folder in (path, path / "densely_captioned_images"))
+    ),
+    lack=lambda path: (
+        "no folder annotations/ or complete/ with a JSON file for each photo"
+        + ("" if (path / "splits.json").is_file() else ", no splits.json")
+    ),
+    begin=_dci_begin,
+    row=_dci_row,
+    finish=_dci_finish,
+)

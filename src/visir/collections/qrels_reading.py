@@ -14,8 +14,9 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from visir.collections.layout import reader
 from visir.collections.readers.names import coco_id, head, plain_name, plain_stem
-from visir.collections.sources import JudgementFormat, Option, one_of, reader_of
+from visir.collections.sources import JudgementFormat
 from visir.collections.tables import (
     columns_of,
     find_delimiter,
@@ -389,27 +390,14 @@ _CXC_RELEVANCE = "cxc"
 _CXC_FILE = re.compile(r"^sits_(val|test)\.csv(?:\.gz|\.xz)?$")
 
 
-@reader_of(
+@reader(
+    "cxc",
     JudgementFormat,
-    name="cxc",
-    title="Crisscrossed Captions (CxC)",
-    layout="sits_val.csv, sits_test.csv: caption,image,agg_score,sampling_method",
-    reference="Parekh et al., Crisscrossed Captions (EACL 2021)",
     sniff=lambda path: (
         any(_CXC_FILE.match(file.name) for file in path.iterdir())
         if path.is_dir()
         else head(path).startswith(",".join(_CXC_HEADER).encode())
     ),
-    options=(
-        Option("threshold", "the score (0 to 5) from which a pair is positive", 3.0, float),
-        Option(
-            "links",
-            "which links of judged images are positive too: 'all', 'judged' captions' only, or 'scored' ones only",
-            "all",
-            one_of("all", "judged", "scored"),
-        ),
-    ),
-    sets="cxc",
 )
 def cxc(path: Path, collection: Collection, *, threshold: float = 3.0, links: str = "all") -> Judged:
     """Read `sits_val.csv` and `sits_test.csv` (a folder of them, or one) as the relevance "cxc"."""
@@ -468,15 +456,10 @@ _ECCV_SETS = {"eccv": "eccv", "cxc": "eccv-cxc", "original": "eccv-original"}
 """The three pairs of files, and what their relevances are called here."""
 
 
-@reader_of(
+@reader(
+    "eccv",
     JudgementFormat,
-    name="eccv",
-    title="ECCV Caption",
-    layout="folder with {eccv,cxc,original}_{caption_to_image,image_to_caption}.json: {id: [ids]}",
-    reference="Chun et al., ECCV Caption (ECCV 2022)",
     sniff=lambda path: path.is_dir() and any(_eccv_file(path, name, "caption_to_image") for name in _ECCV_SETS),
-    options=(Option("sets", "which of eccv, cxc, original, comma-separated", "eccv,cxc,original"),),
-    sets="eccv, eccv-cxc, eccv-original",
 )
 def eccv(path: Path, collection: Collection, *, sets: str = "eccv,cxc,original") -> Judged:
     """Read `{eccv,cxc,original}_{caption_to_image,image_to_caption}.json` (id to list of ids) from a folder."""
@@ -542,21 +525,7 @@ _FLICKR8K_LOWEST = 1.0
 """An expert's lowest score: the caption does not describe the image at all."""
 
 
-@reader_of(
-    JudgementFormat,
-    name="flickr8k_judgements",
-    title="Flickr8k experts and crowd",
-    layout="ExpertAnnotations.txt: image, caption, three scores; CrowdFlowerAnnotations.txt: image, caption, share of "
-    "yes, number of yes, number of no",
-    reference="Hodosh, Young, Hockenmaier, Framing Image Description as a Ranking Task (JAIR 47, 2013)",
-    sniff=lambda path: _flickr8k_sniff(path),
-    options=(
-        Option("expert_threshold", "mean expert score (1 to 4) from which a pair is relevant", 3.0, float),
-        Option("crowd_threshold", "share of yes above which a pair is relevant", 0.5, float),
-        Option("tokens", "the token file that names the captions (default: beside)"),
-    ),
-    sets="experts, experts-relevant, crowd, crowd-relevant",
-)
+@reader("flickr8k_judgements", JudgementFormat, sniff=lambda path: _flickr8k_sniff(path))
 def flickr8k(
     path: Path,
     collection: Collection,
@@ -668,23 +637,7 @@ def _flickr8k_sniff(path: Path) -> bool:
 _SUFFIXES = (".qrels", ".qrel", ".trec", ".txt", ".csv", ".tsv", ".json", ".jsonl", ".parquet")
 
 
-@reader_of(
-    JudgementFormat,
-    name="qrels",
-    title="relevance judgements by ids",
-    layout='TREC qrels ("query 0 document grade"), or CSV, TSV, JSON, Parquet with query, document and grade',
-    reference="TREC; BEIR",
-    sniff=lambda path: _pairs_sniff(path),
-    options=(
-        Option("name", "the name of the set (default: that of the file)", ""),
-        Option("task", "t2i (queries are captions) or i2t (default: what fits the ids)", "", one_of("t2i", "i2t")),
-        Option("query", "the column of query ids (default: query_id, qid, …)"),
-        Option("document", "the column of document ids (default: document_id, doc_id, docno, …)"),
-        Option("grade", "the column of grades (default: grade, relevance, score, …)"),
-    ),
-    sets="one, of the name of the file",
-    last=True,
-)
+@reader("qrels", JudgementFormat, sniff=lambda path: _pairs_sniff(path))
 def pairs(
     path: Path,
     collection: Collection,

@@ -170,6 +170,8 @@ def find_source(
     name = prefix or format
     path, options = _options(text)
     path = user_path(path)  # a shell does so; Python does not
+    if name is None and "layout" in kind.formats and "layout" in {*options, *given}:
+        name = "layout"
     if name is None:
         if "{" not in path.name and not is_there(path):  # a pattern of shards
             raise CollectionError(

@@ -1,10 +1,11 @@
-"""Published tasks: choices between captions, classes and queries with candidates, pages of documents."""
+"""Published tasks: choices between captions, candidates, pages of documents, composed image retrieval."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,340 +13,151 @@ import numpy as np
 import pyarrow as pa
 
 from visir.collections.archives import PictureCells, pictures_in_cells
-from visir.collections.composed_layouts import ids_in
-from visir.collections.draft import ChoiceDraft, Missing, TaskDraft, TaskSetDraft
+from visir.collections.draft import SourceDraft, TaskDraft, TaskSetDraft
+from visir.collections.layout import Files, LayoutReading, LayoutTable, SourceLayout, published, reader
 from visir.collections.readers import task_reader
-from visir.collections.readers.choice_table import MISSING, has_columns, record_files, records, texts_of
+from visir.collections.readers.choice_table import has_columns, label_text, records
 from visir.collections.readers.locate import relative
-from visir.collections.readers.names import head, json_head, plain_name, plain_stem
+from visir.collections.readers.names import compare_counts, has_key, head, identifier, json_head, plain_name, plain_stem
 from visir.collections.segments import FRAME
-from visir.collections.sources import Format, Option, one_of, reader_of
-from visir.collections.tables import read_rows, sniffed_columns
+from visir.collections.sources import Format, one_of
+from visir.collections.tables import Row, read_rows, sniffed_columns
+from visir.display import counted
 from visir.errors import CollectionError, nearest
 from visir.files import read_json
+from visir.records import IMAGE
 from visir.records.task import TASK_CANDIDATES
 
 # Choices: files of records, each an item of pictures and captions of which some are right.
 
-_Record = Mapping[str, Any]
-_MATCHING = ("all_first", "item_score", "group_score")
-"""Accuracy of single choices; both choices of a direction (text score, image score); all four (group score)."""
+
+def _piece(reading: LayoutReading, place: str, row: Row) -> Row:
+    """The row with its label "category", the file ("swap_att"), and "change", the first word of it."""
+    return {**row, "category": row["file"], "change": row["file"].partition("_")[0]}
 
 
-def _choices(
-    item: Callable[..., None],
-    *columns: tuple[str, ...],
-    title: str,
-    pictures: str,
-    lacks: str | Callable[[Path], str] = "",
-    measures: tuple[str, ...] = ("all_first",),
-    rows: Callable[[Path], Iterable[tuple[str, _Record]]] = records,
-    sniffed: Callable[[Path], bool] = lambda file: True,
-    by_file: bool | None = True,
-    options: tuple[Option, ...] = (),
-    **about: Any,
-) -> Format:
-    """A layout of files whose records have these columns (or those of another tuple)."""
-
-    # item: Adds a record to the draft: `item(draft, place, id, record, file, **options)`.
-    # pictures: Where the pictures are to be had. lacks: What is missing where no file has the columns.
-    # rows: The records of a file with their ids. sniffed: Which of the files tell the layout.
-    # by_file: Whether the name of the file is a part of the id of an item; None where there are several files.
-    def fits(file: Path) -> bool:
-        return any(has_columns(file, *names) for names in columns)
-
-    def read(path: Path, *, missing: Missing, **chosen: Any) -> ChoiceDraft:
-        files = record_files(path, fits)
-        if not files:
-            usual = f"no file with {', '.join(columns[0][:-1])} and {columns[0][-1]}"
-            raise layout.lacks(path, (lacks(path) if callable(lacks) else lacks) or usual)
-        root = path if path.is_dir() else path.parent
-        name = title.partition(":")[0]
-        source = f"{name} {path.absolute().name}"
-        draft = ChoiceDraft(name, root, source, measures=measures, missing=missing, obtain=pictures)
-        for file in files:
-            for own, row in rows(file):
-                unique = f"{plain_stem(file)}/{own}" if by_file is True or (by_file is None and len(files) > 1) else own
-                item(draft, f"{file.name}, item {own}", unique, row, file, **chosen)
-        return draft
-
-    def sniff(path: Path) -> bool:
-        return bool(record_files(path, lambda file: sniffed(file) and fits(file)))
-
-    layout = Format(title=title, sniff=sniff, read=read, options=(*options, MISSING), **about)
-    return layout
+def _also_texts(reading: LayoutReading) -> None:
+    reading.draft.also_texts = True  # the right captions are also to be told from the wrong one by the texts alone
 
 
-def _text(value: object) -> str | None:
-    """What a label says; None for nothing."""
-    return None if value in (None, "") else ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-
-
-def _sugarcrepe_item(*captions: str) -> Callable[..., None]:
-    """An item with these right captions; its label "category" is the file ("swap_att"), "change" the first word."""
-
-    def item(draft: ChoiceDraft, place: str, own: str, row: _Record, file: Path) -> None:
-        category = plain_stem(file)
-        texts = texts_of(draft, place, row, ("filename", *captions, "negative_caption"))
-        if texts is not None:
-            labels = {"category": category, "change": category.partition("_")[0]}
-            draft.add(own, {"": texts.pop("filename")}, texts, [range(len(captions))], labels)
-        if len(captions) == 2:  # also to be told from the wrong one by the texts alone
-            draft.also_texts = True
-
-    return item
-
-
-_COCO = "the pictures are COCO's val2017, http://images.cocodataset.org/zips/val2017.zip"
-sugarcrepe = _choices(
-    _sugarcrepe_item("caption"),
-    ("filename", "caption", "negative_caption"),
-    sniffed=lambda file: not has_columns(file, "caption2"),
-    name="sugarcrepe",
-    title="SugarCrepe: choose the right one of two captions",
-    layout='add_att.json, add_obj.json, replace_att.json, … in one folder: {"0": {"filename", "caption", '
-    '"negative_caption"}}; pictures of COCO val2017',
-    reference="Hsieh et al., SugarCrepe (NeurIPS 2023)",
-    obtain="https://github.com/RAIVNLab/sugar-crepe",
-    pictures=_COCO,
+sugarcrepe: SourceLayout = published(
+    "sugarcrepe",
+    sniff=lambda path: bool(sugarcrepe.tables[0].find(path)) and not sugarcrepe_pp.sniff(path),
+    row=_piece,
 )
-# There are two tasks. In "i2t" both right captions must be above the wrong one (`all_first`). In "t2t", the text-only
-# task, the two right captions must be more alike than each is to the wrong one (`item_score`).
-sugarcrepe_pp = _choices(
-    _sugarcrepe_item("caption", "caption2"),
-    ("filename", "caption", "caption2", "negative_caption"),
-    name="sugarcrepe-pp",
-    title="SugarCrepe++: two right captions and a wrong one",
-    layout="replace_att.json, swap_obj.json, … in one folder: lists of {filename, caption, caption2, "
-    "negative_caption}; pictures of COCO val2017",
-    reference="Dumpala et al., SugarCrepe++ (NeurIPS 2024)",
-    obtain="https://github.com/Sri-Harsha/scpp",
-    pictures=_COCO,
-    measures=("all_first", "item_score"),
+sugarcrepe_pp: SourceLayout = published("sugarcrepe-pp", row=_piece, begin=_also_texts)
+
+
+def _accepted(reading: LayoutReading, place: str, row: Row) -> Row | None:
+    """The row, if enough people accept it. The paper counts items of which at least two of three chose the caption."""
+    reading.memory = reading.memory or {"items": 0, "refused": 0}
+    reading.memory["items"] += 1
+    votes, accepted = reading.options["votes"], (row.get("mturk") or {}).get("caption")
+    if votes and not isinstance(accepted, int):
+        reading.draft.fault(f"{place}: no votes ('mturk'); ?votes=0 takes every item")
+        return None
+    if isinstance(accepted, int) and accepted < votes:
+        reading.memory["refused"] += 1
+        return None
+    labels = {"phenomenon": row.get("linguistic_phenomena"), "source": row.get("dataset")}
+    return {**row, "category": row["file"], **labels}
+
+
+def _tell_refused(reading: LayoutReading) -> None:
+    if reading.memory and (refused := reading.memory["refused"]):
+        votes = f"fewer than {reading.options['votes']} of three people accept them"
+        reading.draft.remark(f"{refused:,} of {reading.memory['items']:,} items not counted: {votes}")
+
+
+valse = published(
+    "valse", parse={"votes": lambda text: int(one_of(*"0123")(text))}, row=_accepted, finish=_tell_refused
 )
-
-
-@reader_of(
-    name="valse",
-    title="VALSE: choose between a caption and a foil",
-    layout="existence.json, plurals.json, counting-hard.json, … in one folder: {id: {image_file, caption, foil, mturk, "
-    "linguistic_phenomena, dataset}}",
-    reference="Parcalabescu et al., VALSE (ACL 2022)",
-    obtain="https://github.com/Heidelberg-NLP/VALSE",
-    sniff=lambda path: bool(record_files(path, _is_valse)),
-    # The paper counts items of which at least two of three people chose the caption, and not the foil.
-    options=(
-        Option(
-            "votes",
-            "how many of three people must have accepted an item (0: all items)",
-            2,
-            lambda text: int(one_of(*"0123")(text)),
-        ),
-        MISSING,
-    ),
-)
-def valse(path: Path, *, votes: int, missing: Missing) -> ChoiceDraft:
-    """Read the pieces `existence.json`, `plurals.json`, …: `{id: {"image_file", "caption", "foil", "mturk"}}`."""
-    # The label "category" is the name of the piece, "phenomenon" what it is about, "source" whose picture it is.
-    files = record_files(path, _is_valse)
-    if not files:
-        raise valse.lacks(path, "no file with image_file, caption, foil and linguistic_phenomena")
-    root = path if path.is_dir() else path.parent
-    draft = ChoiceDraft("VALSE", root, f"VALSE {path.absolute().name}", missing=missing,
-                        obtain="the pictures are those of COCO, SWiG, VisDial 1.0 and Visual7W")  # fmt: skip
-    total = refused = 0
-    for file in files:
-        category = plain_stem(file)
-        for own, row in records(file):
-            place = f"{file.name}, item {own}"
-            total += 1
-            accepted = (row.get("mturk") or {}).get("caption")
-            if votes and not isinstance(accepted, int):
-                draft.fault(f"{place}: no votes ('mturk'); ?votes=0 takes every item")
-                continue
-            if isinstance(accepted, int) and accepted < votes:
-                refused += 1
-                continue
-            texts = texts_of(draft, place, row, ("image_file", "caption", "foil"))
-            if texts is not None:
-                labels = {"category": category, "phenomenon": _text(row["linguistic_phenomena"]),
-                          "source": _text(row.get("dataset"))}  # fmt: skip
-                draft.add(f"{category}/{own}", {"": texts.pop("image_file")}, texts, [[0]], labels)
-    if refused:
-        draft.remark(f"{refused:,} of {total:,} items not counted: fewer than {votes} of three people accept them")
-    return draft
-
-
-def _is_valse(file: Path) -> bool:
-    return has_columns(file, "image_file", "caption", "foil", "linguistic_phenomena")
-
 
 _BOX = ("bbox_x", "bbox_y", "bbox_w", "bbox_h")
-_HARD = tuple(f"hard_text_{number}" for number in (1, 2, 3, 4))
 
 
-def _aro_item(draft: ChoiceDraft, place: str, own: str, row: _Record, file: Path, *, crop: str) -> None:
-    # Of a picture of Visual Genome only the box of the item is shown to the model, as in the paper. A file of order has
-    # `image`, `correct_caption` and `hard_text_1` to `hard_text_4` in each record. The paper's code makes these
-    # captions at random when it runs; `visir.robustness.perturb.order_choices` makes such a task of any collection.
-    # The label "category" is the name of the file; "relation" and "attributes" are what an item is about.
-    is_order = "correct_caption" in row
-    picture = "image" if is_order else "image_path"
-    captions = ("correct_caption", *_HARD) if is_order else ("true_caption", "false_caption")
-    texts = texts_of(draft, place, row, (picture, *captions))
-    if texts is None:
-        return
-    labels: dict[str, str | None] = {"category": plain_stem(file)}
+def _boxed(reading: LayoutReading, place: str, row: Row) -> Row | None:
+    """The row with the box of its item: of a picture of Visual Genome only that is shown, as in the paper."""
+    row["category"] = row["file"]
     if "relation_name" in row:
-        labels["relation"] = str(row["relation_name"])
-    if isinstance(row.get("attributes"), list):
-        labels["attributes"] = "_".join(map(str, row["attributes"]))
-    box = None
-    if not is_order and crop == "yes":
+        row["relation"] = str(row["relation_name"])
+    if isinstance(attributes := row.pop("attributes", None), list):
+        row["attributes"] = "_".join(map(str, attributes))
+    if "correct_caption" not in row and reading.options["crop"] == "yes":
         values = [row.get(name) for name in _BOX]
         if not all(isinstance(value, (int, float)) for value in values):
-            draft.fault(f"{place}: no box ({', '.join(_BOX)}); ?crop=no shows the whole picture")
-            return
-        left, top, width, height = (round(float(value)) for value in values)  # type: ignore[arg-type]
-        box = (left, top, width, height)
-    draft.add(own, {"": texts.pop(picture)}, texts, [[0]], labels, crop=box)
+            reading.draft.fault(f"{place}: no box ({', '.join(_BOX)}); ?crop=no shows the whole picture")
+            return None
+        row["crop"] = tuple(round(float(value)) for value in values)  # type: ignore[arg-type]
+    return row
 
 
-aro = _choices(
-    _aro_item,
-    ("image_path", "true_caption", "false_caption"),
-    ("image", "correct_caption", *_HARD),
-    rows=lambda file: ((str(number), row) for number, (_, row) in enumerate(records(file))),
-    name="aro",
-    title="ARO: relations, attributes and order of words",
-    layout="visual_genome_relation.json and visual_genome_attribution.json with images/; or records of {image, "
-    "correct_caption, hard_text_1 … hard_text_4}",
-    reference="Yuksekgonul et al., ARO (ICLR 2023)",
-    obtain="https://github.com/mertyg/vision-language-models-are-bows",
-    pictures="vgr_vga_images.zip, which ARO's own code downloads",
-    lacks="no visual_genome_relation.json or visual_genome_attribution.json",
-    options=(
-        Option("crop", "cut pictures of Visual Genome to the box of the item: yes or no", "yes", one_of("yes", "no")),
-    ),
-)
+aro = published("aro", row=_boxed)
 
 
-def _winoground_rows(file: Path) -> Iterator[tuple[str, _Record]]:
-    """The records of a file; each says in which cells its pictures are, if they are in cells."""
-    cells = {"image_0", "image_1"} <= set(pictures_in_cells(file))
-    for number, (own, row) in enumerate(records(file)):
-        yield own, {**row, "cells": [f"image_0#{number}", f"image_1#{number}"] if cells else []}
+def _in_cells(reading: LayoutReading, place: str, row: Row) -> Row:
+    """The row with the cells of its pictures in a Parquet file, or with their names without the ending."""
+    names = ("image_0", "image_1")
+    if not set(names) & row.keys() and set(names) <= set(pictures_in_cells(reading.file)):
+        row["cells"] = [(f"{name}#{row['number']}", relative(reading.file, reading.draft.root)) for name in names]
+    for name in names:
+        if isinstance(row.get(name), str) and not Path(row[name]).suffix:  # ".png" as published
+            row[name] += ".*"
+    labels = {name: row.get(name) for name in ("tag", "secondary_tag", "num_main_preds")}
+    return {**row, **labels, "category": row.get("collapsed_tag")}
 
 
-def _winoground_item(draft: ChoiceDraft, place: str, own: str, row: _Record, file: Path) -> None:
-    # The label "category" is the collapsed tag ("Object", "Relation", "Both"); "tag", "secondary_tag" and
-    # "num_main_preds" are those of the files.
-    pictures, captions = ("image_0", "image_1"), ("caption_0", "caption_1")
-    texts = texts_of(draft, place, row, captions if row["cells"] else (*pictures, *captions))
-    if texts is not None:
-        labels = {"category": _text(row.get("collapsed_tag"))}
-        labels |= {name: _text(row.get(name)) for name in ("tag", "secondary_tag", "num_main_preds")}
-        # `examples.jsonl` leaves out the suffix, which is .png as published.
-        names = {name: text if text is None or Path(text).suffix else f"{text}.*"
-                 for name in pictures for text in [texts.get(name)]}  # fmt: skip
-        places = [(cell, relative(file, draft.root)) for cell in row["cells"]]
-        draft.add(own, names, {name: texts[name] for name in captions}, [[0], [1]], labels, cells=places)
+winoground = published("winoground", row=_in_cells)
 
 
-winoground = _choices(
-    _winoground_item,
-    ("caption_0", "caption_1", "image_0", "image_1"),
-    rows=_winoground_rows,
-    by_file=False,
-    name="winoground",
-    title="Winoground: match two pictures with two captions of the same words",
-    layout="examples.jsonl (id, image_0, image_1, caption_0, caption_1, tag, …) with images/ or images.zip; or "
-    "data/test-*.parquet of the hub",
-    reference="Thrush et al., Winoground (CVPR 2022)",
-    obtain="https://huggingface.co/datasets/facebook/winoground",
-    pictures="its pictures come with it, under a licence of their own",
-    lacks="no examples.jsonl, or Parquet file with image_0, image_1, caption_0 and caption_1",
-    measures=_MATCHING,
-)
-
-
-def _eqben_item(draft: ChoiceDraft, place: str, own: str, row: _Record, file: Path) -> None:
-    # The label "category" is the part of the benchmark: the first folder of the pictures ("eqbenag", "eqbensd", …).
+def _frames(reading: LayoutReading, place: str, row: Row) -> Row | None:
+    """The row with its captions and pictures by the names that items have."""
     # Pictures whose names end in ".npy" (YouCook2) are arrays as OpenCV holds them, blue first, as in the evaluation
     # code of the benchmark.
-    texts = texts_of(draft, place, row, ("caption0", "caption1", "image0", "image1"))
-    if texts is None:
-        return
-    frames = [texts[name].endswith(".npy") for name in ("image0", "image1")]
+    pictures = [str(row.get(name)) for name in ("image0", "image1")]
+    frames = [name.endswith(".npy") for name in pictures]
     if any(frames) and not all(frames):
-        draft.fault(f"{place}: one picture is a NumPy file, and the other is not")
-        return
-    pictures = {f"image_{side}": texts[f"image{side}"] for side in (0, 1)}
-    captions = {f"caption_{side}": texts[f"caption{side}"] for side in (0, 1)}
-    category = texts["image0"].partition("/")[0] if "/" in texts["image0"] else None
-    fragment = FRAME if all(frames) else ""
-    draft.add(own, pictures, captions, [[0], [1]], {"category": category}, fragment=fragment)
+        reading.draft.fault(f"{place}: one picture is a NumPy file, and the other is not")
+        return None
+    for side in (0, 1):
+        row |= {f"image_{side}": row.get(f"image{side}"), f"caption_{side}": row.get(f"caption{side}")}
+    category = pictures[0].partition("/")[0] if "/" in pictures[0] else None
+    own = row["key"] if len(reading.files) == 1 else f"{row['file']}/{row['key']}"
+    return {**row, "own": own, "category": category, "fragment": FRAME if all(frames) else ""}
 
 
 def _eqben_lacks(path: Path) -> str:
     """What is missing; the list of the challenge, `{"image", "caption"}`, has its pictures by the parts of EqBen."""
-    single = record_files(path, lambda file: has_columns(file, "image", "caption") and b'"eqben' in head(file))
-    return (
-        f"{single[0].name} has single pairs in random order, without their items; take the annotations with image0, "
-        "image1, caption0 and caption1"
-        if single
-        else ""
-    )
+    single = LayoutTable(files=eqben.tables[0].files, columns={"image": "image", "caption": "caption"})
+    files = [file for file, _ in single.find(path) if b'"eqben' in head(file)] if path.is_dir() else []
+    if files:
+        return (
+            f"{files[0].name} has single pairs in random order, without their items; take the annotations with "
+            "image0, image1, caption0 and caption1"
+        )
+    return "no file with image0, image1, caption0 and caption1"
 
 
-eqben = _choices(
-    _eqben_item,
-    ("image0", "image1", "caption0", "caption1"),
-    sniffed=lambda file: not plain_name(file).endswith(".parquet"),
-    by_file=None,
-    name="eqben",
-    title="EqBen: match two almost equal pictures with two captions",
-    layout="a JSON list of {image0, image1, caption0, caption1}, with the folder of pictures: eqbenag/, eqbengebc/, … "
-    "and eqbenyoucook2/ with arrays (.npy: height × width × 3 bytes, blue first)",
-    reference="Wang et al., EqBen (ICCV 2023)",
-    obtain="https://github.com/Wangt-CN/EqBen, section Data Download: eqben_subset_10percent_final.json and "
-    "subset_image.tar.gz (unpack it)",
-    pictures="the pictures come in an archive of their own",
-    lacks=_eqben_lacks,
-    measures=_MATCHING,
-)
+eqben = published("eqben", row=_frames, lack=_eqben_lacks)
+
 _COLA = re.compile(rb'\[\s*\[\s*"[^"]+"\s*,\s*"[^"]+"\s*,\s*"[^"]+"\s*,\s*"[^"]+"\s*\]')
 
 
-def _is_cola(file: Path) -> bool:
-    return _COLA.match(json_head(file)) is not None
+def _quadruple(reading: LayoutReading, place: str, row: Row) -> Row | None:
+    """A list of picture 1, caption 1, picture 2, caption 2; the pictures are addresses, of which the name counts."""
+    values = [row.get(str(position)) for position in range(5)]
+    if not all(isinstance(value, str) for value in values[:4]) or values[4] is not None:
+        reading.draft.fault(f"{place}: expected [picture, caption, picture, caption]")
+        return None
+    pictures = [str(values[position]).rsplit("/", 1)[-1] for position in (0, 2)]
+    return {**row, "image_0": pictures[0], "image_1": pictures[1], "caption_0": values[1], "caption_1": values[3]}
 
 
-@reader_of(
-    name="cola",
-    title="COLA: match two pictures with two captions, several objects",
-    layout="COLA_multiobjects_matching_benchmark.json: a list of [picture 1, caption 1, picture 2, caption 2]",
-    reference="Ray et al., COLA (NeurIPS 2023)",
-    obtain="https://github.com/arijitray1993/COLA",
-    sniff=lambda path: bool(record_files(path, _is_cola)),
-    options=(MISSING,),
-)
-def cola(path: Path, *, missing: Missing) -> ChoiceDraft:
-    """Read `COLA_multiobjects_matching_benchmark.json`: a list of [picture 1, caption 1, picture 2, caption 2]."""
-    # COLA's accuracy is the `item_score` of the task "t2i": each caption must choose its picture.
-    files = record_files(path, _is_cola)
-    if not files:
-        raise cola.lacks(path, "no COLA_multiobjects_matching_benchmark.json")
-    root = path if path.is_dir() else path.parent
-    draft = ChoiceDraft("COLA", root, f"COLA {files[0].name}", measures=_MATCHING, missing=missing,
-                        obtain="the file has their addresses; they are from Visual Genome")  # fmt: skip
-    for number, row in enumerate(read_json(files[0])):
-        if not isinstance(row, list) or len(row) != 4 or not all(isinstance(value, str) for value in row):
-            draft.fault(f"{files[0].name}, item {number}: expected [picture, caption, picture, caption]")
-            continue
-        pictures = {"image_0": row[0].rsplit("/", 1)[-1], "image_1": row[2].rsplit("/", 1)[-1]}
-        draft.add(str(number), pictures, {"caption_0": row[1], "caption_1": row[3]}, [[0], [1]], {})
-    return draft
+def _first_cola(path: Path, files: Files, options: Mapping[str, Any]) -> Files:
+    return files[:1]
+
+
+cola = published("cola", row=_quadruple, choose=_first_cola, fits=lambda file: _COLA.match(json_head(file)) is not None)
 
 
 # Candidates: classes that choose among pictures, queries of any kind that choose among documents of any kind.
@@ -353,15 +165,8 @@ def cola(path: Path, *, missing: Missing) -> ChoiceDraft:
 _COLA_SINGLE = re.compile(r"COLA_singleobjects_benchmark_\w+\.json")
 
 
-@reader_of(
-    name="cola-single",
-    title="COLA: find the pictures of an object with several attributes",
-    layout="COLA_singleobjects_benchmark_{GQA,CLEVR,PACO}.json: {labels: [class, …], data: [[picture, objects, 0 or 1 "
-    "for each class: shown, 0 or 1 for each class: in its difficult set], …]}",
-    reference="Ray et al., COLA (NeurIPS 2023)",
-    obtain="https://github.com/arijitray1993/COLA, folder data",
-    sniff=lambda path: _COLA_SINGLE.fullmatch(plain_name(path)) is not None and bool(json_head(path)),
-    one_file=True,
+@reader(
+    "cola-single", sniff=lambda path: _COLA_SINGLE.fullmatch(plain_name(path)) is not None and bool(json_head(path))
 )
 def cola_single(path: Path) -> TaskDraft:
     """Read `COLA_singleobjects_benchmark_GQA.json`, or that of CLEVR or PACO."""
@@ -458,26 +263,7 @@ def _is_mmeb(path: Path) -> bool:
         return False
 
 
-@reader_of(
-    name="mmeb",
-    title="MMEB: choose among candidates that are texts, pictures or both",
-    layout="DATASET/test-*.parquet (or .jsonl): qry_text, qry_img_path, tgt_text: [candidates, the right one first], "
-    "tgt_img_path: [candidates]; MMEB-V2 also qry_inst and tgt_inst; the folder of pictures with images=",
-    reference="Jiang et al., VLM2Vec (ICLR 2025); Meng et al., VLM2Vec-V2 (2025)",
-    obtain="https://huggingface.co/datasets/TIGER-Lab/MMEB-eval (with images.zip); MMEB-V2: "
-    "https://huggingface.co/datasets/ziyjiang/MMEB_Test_Instruct, pictures: image-tasks/mmeb_v1.tar.gz of "
-    "https://huggingface.co/datasets/TIGER-Lab/MMEB-V2",
-    sniff=_is_mmeb,
-    options=(
-        Option("subset", "the data sets to read, joined by + (default: all)"),
-        Option(
-            "instructions",
-            "keep (before the texts, as in the benchmark) or drop (of MMEB-V2, where they have columns of their own)",
-            "keep",
-            one_of("keep", "drop"),
-        ),
-    ),
-)
+@reader("mmeb", sniff=_is_mmeb)
 def mmeb(path: Path, *, subset: str | None, instructions: str) -> TaskSetDraft:
     """Read MMEB-eval, or the image part of MMEB-V2: each data set is a task of its own."""
     # The columns are `qry_text`, `qry_img_path`, `tgt_text` and `tgt_img_path`; the last two are lists of candidates,
@@ -551,7 +337,7 @@ def _read_mmeb(draft: TaskDraft, name: str, files: Sequence[Path], drop: bool) -
                 )
                 continue
             texts, pictures, problem = _mmeb_candidates(row)
-            text, picture = joined(row.get("qry_text"), row.get("qry_inst")), _text(row.get("qry_img_path"))
+            text, picture = joined(row.get("qry_text"), row.get("qry_inst")), label_text(row.get("qry_img_path"))
             if not problem and text is None and picture is None:
                 problem = "the query has neither a text nor an image"
             pool: dict[int, None] = {}
@@ -583,7 +369,7 @@ def _read_mmeb(draft: TaskDraft, name: str, files: Sequence[Path], drop: bool) -
     draft.pools = pa.table(columns, schema=TASK_CANDIDATES)
 
 
-def _mmeb_candidates(row: _Record) -> tuple[list[str], list[str | None], str]:
+def _mmeb_candidates(row: Mapping[str, Any]) -> tuple[list[str], list[str | None], str]:
     """The texts and the pictures of the candidates of a query, and what is wrong with them."""
     texts, pictures = row.get("tgt_text"), row.get("tgt_img_path")
     for name, values in (("tgt_text", texts), ("tgt_img_path", pictures)):
@@ -597,7 +383,7 @@ def _mmeb_candidates(row: _Record) -> tuple[list[str], list[str | None], str]:
         return [], [], f"{len(strings):,} tgt_text for {len(given):,} tgt_img_path"
     if not strings:
         return [], [], "there are no candidates (tgt_text, tgt_img_path)"
-    return strings, list(map(_text, given)) if any(given) else [None] * len(strings), ""
+    return strings, list(map(label_text, given)) if any(given) else [None] * len(strings), ""
 
 
 # Pages of documents that answer questions.
@@ -622,16 +408,7 @@ def _is_vidore(path: Path) -> bool:
     return bool(files) and set(sniffed_columns(files[0])) >= _FLAT and "image" in pictures_in_cells(files[0])
 
 
-@reader_of(
-    name="vidore",
-    title="ViDoRe (pages of documents)",
-    layout="corpus/*.parquet {corpus-id, image}, queries/*.parquet {query-id, query, language}, qrels/*.parquet "
-    "{query-id, corpus-id, score}; or data/test-*.parquet {query, image, image_filename}",
-    reference="Faysse et al., ColPali (ICLR 2025); Macé et al., ViDoRe Benchmark V2 (2025); ViDoRe V3 (2026)",
-    obtain="hf download vidore/docvqa_test_subsampled --repo-type dataset --local-dir FOLDER "
-    "(https://huggingface.co/vidore lists them all)",
-    sniff=_is_vidore,
-)
+@reader("vidore", sniff=_is_vidore)
 def vidore(path: Path) -> TaskDraft:
     """Read a data set of ViDoRe as it lies on the hub: text queries, and pages as pictures."""
     # - With `corpus/`, `queries/` and `qrels/` (the second and third ViDoRe, and the first in BEIR's form): ids and
@@ -698,3 +475,330 @@ def _flat_pages(path: Path) -> TaskDraft:
     if alone:
         draft.notes.append(f"{alone:,} pages without a question")
     return draft
+
+
+# Composed image retrieval: a picture and a change in words as query, pictures as documents.
+
+
+def _files_like(folder: Path, pattern: str) -> dict[tuple[str, ...], Path]:
+    """The files in a folder and the folders in it whose plain names fit a pattern, by the groups of the pattern."""
+    files: dict[tuple[str, ...], Path] = {}
+    for file in [*sorted(folder.glob("*")), *sorted(folder.glob("*/*"))] if folder.is_dir() else ():
+        match = re.fullmatch(pattern, plain_name(file))
+        if match is None or not file.is_file():
+            continue
+        if match.groups() in files:
+            first = relative(files[match.groups()], folder)
+            raise CollectionError(
+                f"{folder}: {first} and {relative(file, folder)}: which of them?",
+                hint="leave one of them",
+                code="two-of-a-kind",
+            )
+        files[match.groups()] = file
+    return files
+
+
+def _paired_files(layout: Format, path: Path, kinds: str, example: str) -> list[tuple[tuple[str, ...], Path, Path]]:
+    """The files `cap.KIND.SPLIT.json`, each with its kind and split, and its `split.KIND.SPLIT.json`."""
+    queries, lists = (_files_like(path, rf"{begin}\.{kinds}\.json") for begin in ("cap", "split"))
+    if not queries:
+        raise layout.lacks(path, f"no {example} in it")
+    without = [f"no split.{'.'.join(key)}.json" for key in queries if key not in lists]
+    if without:
+        raise layout.lacks(path, *without)
+    return [(key, file, lists[key]) for key, file in sorted(queries.items())]
+
+
+def _has_captions(path: Path, pattern: str) -> bool:
+    """Whether a folder, or captions/ in it, has a file whose name without .gz or .xz fits."""
+    folders = [folder for folder in (path, path / "captions") if folder.is_dir()]
+    return any(re.fullmatch(pattern, plain_name(entry)) for folder in folders for entry in folder.iterdir())
+
+
+def _composed_rows(draft: SourceDraft, file: Path, texts: tuple[str, ...]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The objects of a JSON list, each with its place; a row that lacks one of the named ids or texts is a fault."""
+    content = read_json(file)
+    if not isinstance(content, list):
+        draft.fault(f"{file.name}: expected a list of queries")
+        return
+    for number, row in enumerate(content):
+        place = f"{file.name}, entry {number + 1}"
+        if not isinstance(row, dict):
+            draft.fault(f"{place}: expected an object")
+            continue
+        missing = [key for key in texts if not isinstance(row.get(key), str | int)]
+        if missing:
+            draft.fault(f"{place}: no {', '.join(missing)}")
+            continue
+        yield place, row
+
+
+def ids_in(values: object) -> list[str] | None:
+    """A list of ids as text; None for anything else."""
+    try:
+        return [identifier(value) for value in values] if isinstance(values, list) else None
+    except TypeError:
+        return None
+
+
+def _add_query(
+    task: TaskDraft, query: str, text: str, reference: str, name: str, split: str, grades: Mapping[str, float] | None
+) -> None:
+    """Add one composed query."""
+    task.add_item("queries", query, text, picture=name)
+    task.labels.setdefault(IMAGE, {})[query] = reference
+    if grades is None:
+        task.unjudged[split, query] = None
+    for document, grade in (grades or {}).items():
+        task.judgements[split, query, document] = grade
+
+
+def _are_documents(task: TaskDraft, split: str, query: str, place: str, *documents: str) -> bool:
+    """Whether these pictures are documents of a split; a fault where they are not."""
+    missing = [document for document in documents if (split, document) not in task.galleries]
+    if missing:
+        task.fault(f"{place}: picture {missing[0]!r} of query {query!r} is not in the gallery of {split}")
+    return not missing
+
+
+_GARMENTS = {"dress": 3_817, "shirt": 6_346, "toptee": 5_373}
+"""The categories of FashionIQ, and how many images the gallery of val has."""
+_FASHIONIQ = r"(dress|shirt|toptee)\.(train|val|test)"
+
+
+@reader("fashioniq", sniff=lambda path: _has_captions(path, rf"cap\.{_FASHIONIQ}\.json"))
+def fashioniq(path: Path, *, captions: str, gallery: str, reference: str) -> TaskSetDraft:
+    """Read `cap.CATEGORY.SPLIT.json` and `split.CATEGORY.SPLIT.json`, each category a task of its own."""
+    # The two captions of a query are joined by "and", without full stops and commas at their ends. "each" makes every
+    # caption a query of its own, as VAL does.
+    # The gallery of a category is its image split (the benchmark's). `gallery=val` takes the pictures that the queries
+    # of the split name instead, references and targets (VAL's, and of those who compare with it): a smaller gallery
+    # makes every number higher. The targets of test are not published, so there it is the image split in both readings.
+    files = _paired_files(fashioniq, path, _FASHIONIQ, "cap.dress.val.json, cap.shirt.train.json, …")
+    draft = TaskSetDraft("FashionIQ", path, f"FashionIQ {path.absolute().name}/")
+    published = {f"{category} images of val": count for category, count in _GARMENTS.items()}
+    counts = dict.fromkeys(published, 0)
+    for (category, split), file, listed in files:
+        task = draft.parts.get(category) or draft.add_task(category)
+        task.measures = ("hit@10", "hit@50")
+        images = ids_in(read_json(listed))
+        if images is None:
+            draft.fault(f"{listed.name}: expected a list of image names")
+            continue
+        if split == "val":
+            counts[f"{category} images of val"] = len(images)
+        rows = list(_composed_rows(draft, file, ("candidate",)))
+        shown = {str(row[key]) for _, row in rows for key in ("candidate", "target") if key in row}
+        for image in dict.fromkeys(images):
+            if gallery != "val" or split == "test" or image in shown:
+                task.galleries[split, image] = None
+                if image not in task.documents.known:
+                    task.add_item("documents", image, None, picture=f"{image}.*")
+        lacking = sum(row.get("target") is None for _, row in rows)
+        if 0 < lacking < len(rows):
+            draft.notes.append(f"{file.name}: {counted(lacking, 'queries')} without a target, not measured")
+        repeated = len(rows) - len({json.dumps(row, sort_keys=True) for _, row in rows})
+        if repeated:  # as in the published test part, where each is answered
+            draft.notes.append(f"{file.name}: {counted(repeated, 'queries')} repeat another one, and count as well")
+        for number, (place, row) in enumerate(rows):
+            _add_garment(task, f"{category}-{split}-{number}", split, place, row, captions, reference == "excluded")
+    if draft.parts.keys() >= _GARMENTS.keys() and gallery == "split":
+        compare_counts(draft, published, counts)
+    draft.notes.append(f"captions {captions}, gallery {gallery}, reference {reference}")
+    return draft
+
+
+def _add_garment(
+    task: TaskDraft, own: str, split: str, place: str, row: dict[str, Any], how: str, excluded: bool
+) -> None:
+    texts = row.get("captions")
+    if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
+        task.fault(f"{place}: no captions")
+        return
+    reference, target = str(row["candidate"]), row.get("target")
+    if not _are_documents(task, split, own, place, reference, *([] if target is None else [str(target)])):
+        return
+    clean = [text.strip(" .,?\n\t") for text in texts]
+    queries = {own: clean[0] if how == "first" else " and ".join(filter(None, clean))}
+    if how == "each":
+        queries = {f"{own}#{number}": text for number, text in enumerate(clean)}
+    for query, text in queries.items():
+        grades = None if target is None else {str(target): 1.0}
+        _add_query(task, query, text, reference, f"{reference}.*", split, grades)
+        if excluded:
+            task.excluded[query, reference] = None
+
+
+_CIRR = r"(\w+)\.(train|val|test1)"
+_CIRR_PUBLISHED = {"queries of val": 4_181, "images of val": 2_297, "queries of test1": 4_148, "images of test1": 2_315}
+
+
+@reader("cirr", sniff=lambda path: _has_captions(path, r"cap\.rc\d+\.(train|val|test1)\.json"))
+def cirr(path: Path, *, reference: str) -> TaskSetDraft:
+    """Read `cap.rc2.SPLIT.json` and `split.rc2.SPLIT.json`: two tasks with the same queries."""
+    # - `it2i`: all images of the split are candidates; its hit@k is the benchmark's recall@k.
+    # - `subset`: the candidates are the five other images of `img_set.members`, alike photos in which the right one is
+    #   hard to tell; its hit@k is recall_subset@k.
+    # The picture of a query is no candidate, as on the benchmark's server. `reference=candidate` is the other reading;
+    # it holds for both tasks. The right answer is `target_hard`. The targets of test1 are not published.
+    files = _paired_files(cirr, path, _CIRR, "cap.rc2.val.json")
+    draft = TaskSetDraft("CIRR", path, f"CIRR {path.absolute().name}/")
+    whole, subset = draft.add_task("it2i"), draft.add_task("subset")
+    whole.submission = subset.submission = "cirr"
+    whole.measures, subset.measures = ("hit@1", "hit@5", "hit@10", "hit@50"), ("hit@1", "hit@2", "hit@3")
+    counts = dict.fromkeys(_CIRR_PUBLISHED, 0)
+    for (_, split), file, listed in files:
+        images = read_json(listed)
+        if not isinstance(images, dict):
+            draft.fault(f"{listed.name}: expected {{image: path}}")
+            continue
+        for image, name in images.items():
+            for task in (whole, subset):
+                task.galleries[split, image] = None
+                if image not in task.documents.known:
+                    task.add_item("documents", image, None, picture=str(name).removeprefix("./"))
+        rows = list(_composed_rows(draft, file, ("pairid", "reference", "caption")))
+        counts |= {f"queries of {split}": len(rows), f"images of {split}": len(images)}
+        for place, row in rows:
+            _add_photo(draft, split, place, row, images, reference == "excluded")
+    compare_counts(draft, {name: count for name, count in _CIRR_PUBLISHED.items() if counts[name]}, counts)
+    draft.notes.append(f"reference {reference}")
+    return draft
+
+
+def _add_photo(
+    draft: TaskSetDraft, split: str, place: str, row: dict[str, Any], images: dict[str, Any], excluded: bool
+) -> None:
+    whole, subset = draft.parts["it2i"], draft.parts["subset"]
+    query, reference, target = str(row["pairid"]), str(row["reference"]), row.get("target_hard")
+    image_set = row.get("img_set")
+    members = ids_in(image_set.get("members")) if isinstance(image_set, dict) else None
+    if members is None:
+        draft.fault(f"{place}: no img_set.members")
+        return
+    targets = [] if target is None else [str(target)]
+    if not _are_documents(whole, split, query, place, reference, *members, *targets):
+        return
+    if targets and targets[0] not in members:
+        draft.fault(f"{place}: the target {targets[0]!r} of query {query!r} is not in its subset")
+        return
+    if query in whole.queries.known:
+        draft.fault(f"{place}: query {query!r} stands twice")
+        return
+    for task in (whole, subset):
+        name, grades = str(images[reference]).removeprefix("./"), dict.fromkeys(targets, 1.0)
+        _add_query(task, query, row["caption"], reference, name, split, grades or None)
+    for member in members:
+        if not excluded or member != reference:
+            subset.candidates[split, query, member] = None
+    if excluded:
+        whole.excluded[query, reference] = None
+
+
+_ASPECTS = (
+    *("cardinality", "addition", "negation", "direct_addressing", "compare_change", "comparative_statement"),
+    *("statement_with_conjunction", "spatial_relations_background", "viewpoint"),
+)
+"""CIRCO's semantic aspects of a query: each is a label, "yes" or "no"."""
+_CIRCO_INDEX = r"(image_info_unlabeled2017)\.json"
+
+
+def _circo_files(path: Path) -> dict[str, Path]:
+    if path.is_file():
+        files = {plain_stem(path): path} if plain_stem(path) in ("val", "test") else {}
+    else:
+        files = {split: file for (split,), file in _files_like(path, r"(val|test)\.json").items()}
+    keys = ("relative_caption", "shared_concept", "reference_img_id")
+    return {split: file for split, file in files.items() if has_key(json_head(file), *keys)}
+
+
+def _is_circo(path: Path) -> bool:
+    if path.is_file():
+        return bool(_circo_files(path))
+    files = [folder / name for folder in (path, path / "annotations") for name in ("val.json", "test.json")]
+    return any(file.is_file() and _circo_files(file) for file in files)
+
+
+@reader("circo", sniff=_is_circo)
+def circo(path: Path, *, index: str, text: str, reference: str) -> TaskDraft:
+    """Read `val.json` and `test.json`; the documents are the images of COCO's unlabeled2017."""
+    # A query has several right answers: `gt_img_ids` with grade 1, `target_img_id` with grade 2. The benchmark's mAP@k
+    # is `capped_map@k`, over all of them; its recall@k counts the target alone, which is `hit(rel=2)@k`. The answers of
+    # test are not published.
+    # The index comes from `image_info_unlabeled2017.json` (123,403 images). Without that file it is the pictures that
+    # the annotations name, which is another and much easier benchmark; `index=named` has to be said for it.
+    files = _circo_files(path)
+    if not files:
+        raise circo.lacks(path, "no val.json and no test.json with relative_caption in it")
+    draft = TaskDraft("CIRCO", path if path.is_dir() else path.parent, f"CIRCO {path.absolute().name}", task="it2i")
+    draft.submission = "circo"
+    draft.measures = tuple(f"{name}@{k}" for name in ("capped_map", "hit(rel=2)") for k in (5, 10, 25, 50))
+    rows = {
+        split: list(_composed_rows(draft, file, ("id", "reference_img_id", "relative_caption")))
+        for split, file in sorted(files.items())
+    }
+    images = _circo_index(path, index, [row for listed in rows.values() for _, row in listed])
+    for image, name in images.items():
+        draft.add_item("documents", image, None, picture=name)
+    for split, listed in rows.items():
+        for place, row in listed:
+            _add_coco(draft, split, place, row, images, text, reference == "excluded")
+    counts = {f"queries of {split}": len(listed) for split, listed in rows.items()} | {"images": len(images)}
+    published = {"queries of val": 220, "queries of test": 800, "images": 123_403}
+    compare_counts(draft, {name: count for name, count in published.items() if name in counts}, counts)
+    draft.notes.append(f"text {text}, reference {reference}")
+    return draft
+
+
+def _add_coco(
+    draft: TaskDraft, split: str, place: str, row: dict[str, Any], images: dict[str, str], how: str, excluded: bool
+) -> None:
+    query, reference = f"{split}-{row['id']}", str(row["reference_img_id"])
+    grades: dict[str, float] | None = None
+    if split == "val" or "gt_img_ids" in row:
+        answers = ids_in(row.get("gt_img_ids"))
+        if not answers or "target_img_id" not in row:
+            draft.fault(f"{place}: no {'target_img_id' if answers else 'gt_img_ids'}")
+            return
+        grades = dict.fromkeys(answers, 1.0) | {str(row["target_img_id"]): 2.0}
+    missing = [image for image in (reference, *(grades or {})) if image not in images]
+    if missing:
+        draft.fault(f"{place}: picture {missing[0]!r} of query {query!r} is not in the index")
+        return
+    if query in draft.queries.known:
+        draft.fault(f"{place}: query {query!r} stands twice")
+        return
+    caption = str(row["relative_caption"])
+    if how == "concept" and isinstance(row.get("shared_concept"), str):
+        caption = f"{row['shared_concept']} that {caption}"
+    _add_query(draft, query, caption, reference, images[reference], split, grades)
+    aspects = row.get("semantic_aspects")
+    if isinstance(aspects, list):
+        for aspect in _ASPECTS:
+            draft.labels.setdefault(aspect, {})[query] = "yes" if aspect in aspects else "no"
+    if excluded:
+        draft.excluded[query, reference] = None
+
+
+def _circo_index(path: Path, index: str, rows: list[dict[str, Any]]) -> dict[str, str]:
+    """The id of each image of the index → its file name."""
+    if index == "named":
+        ids = [str(row["reference_img_id"]) for row in rows]
+        ids += [image for row in rows for image in ids_in(row.get("gt_img_ids")) or ()]
+        return {image: f"{image:0>12}.jpg" for image in ids}
+    folder = path if path.is_dir() else path.parent
+    files = [Path(index)] if index else [*_files_like(folder, _CIRCO_INDEX).values()]
+    files += (folder / "COCO2017_unlabeled").glob("annotations/image_info_*")
+    if folder.name == "annotations":
+        files += _files_like(folder.parent / "COCO2017_unlabeled", _CIRCO_INDEX).values()
+    if not files:
+        raise circo.lacks(
+            path,
+            "no image_info_unlabeled2017.json beside it, which lists the 123,403 images that are searched (index=FILE "
+            "names it; index=named searches the pictures of the annotations alone, another and easier benchmark)",
+        )
+    content = read_json(files[0])
+    listed = content.get("images") if isinstance(content, dict) else None
+    if not isinstance(listed, list) or not all(isinstance(image, dict) and "id" in image for image in listed):
+        raise CollectionError(f"{files[0]}: no list of images.", hint="expected COCO's image_info_unlabeled2017.json")
+    return {str(image["id"]): str(image.get("file_name") or f"{image['id']:0>12}.jpg") for image in listed}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,18 +29,7 @@ MISSING = Option(
     "drop",
     one_of("drop", "fault"),
 )
-_LINES = (".jsonl", ".ndjson")
-
-
-def record_files(path: Path, fits: Callable[[Path], bool]) -> list[Path]:
-    """The files of records under a path: the file itself, or those in the folder and in its folder data/."""
-    if not path.is_dir():
-        return [path] if fits(path) else []
-    for folder in (path, path / "data"):
-        files = [file for file in sorted(folder.iterdir()) if fits(file)] if folder.is_dir() else []
-        if files:
-            return files
-    return []
+_LINES = (".jsonl", ".ndjson", ".jsonlines")
 
 
 def has_columns(path: Path, *names: str) -> bool:
@@ -79,16 +68,6 @@ def records(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
         yield str(row["id"] if row.get("id") is not None else number), row
 
 
-def texts_of(draft: ChoiceDraft, place: str, row: Mapping[str, Any], names: Sequence[str]) -> dict[str, str] | None:
-    """The texts of a record by name; None, and a fault, where one is missing or no text."""
-    for name in names:
-        if not isinstance(row.get(name), str) or not row[name].strip():
-            problem = f"found {str(row[name])[:40]!r}" if row.get(name) is not None else "there is none"
-            draft.fault(f"{place}: {name!r} must be a text; {problem}")
-            return None
-    return {name: row[name] for name in names}
-
-
 WRONG = (
     "foil",
     "foils",
@@ -114,7 +93,7 @@ OPTIONS = (
 class ChoiceColumns:
     """Which column holds what."""
 
-    image: str  # the picture
+    image: tuple[str, ...]  # the picture; of several, each has the right caption at its place
     right: tuple[str, ...]  # the right captions
     wrong: tuple[str, ...]  # the wrong captions
     id: str | None  # the ids of the items; None for their numbers
@@ -149,7 +128,7 @@ class ChoiceColumns:
             )
         own = one_column(where, others, id, _IDS, "id")
         used = {picture, *usual.captions, own}
-        return cls(picture, usual.captions, foils, own, tuple(name for name in others if name not in used))
+        return cls((picture,), usual.captions, foils, own, tuple(name for name in others if name not in used))
 
 
 def wrong_columns(columns: Iterable[str]) -> tuple[str, ...]:
@@ -172,11 +151,11 @@ def read(
     names = first_columns(path)
     columns = ChoiceColumns.find(path, names, image=image, caption=caption, wrong=wrong, id=id)
     draft = ChoiceDraft(plain_stem(path), path.parent, f"choices {path.name}", missing=missing)
-    in_cells = columns.image in pictures_in_cells(path)
-    texts_only = [name for name in names if name != columns.image] if in_cells else None
+    in_cells = columns.image[0] in pictures_in_cells(path)
+    texts_only = [name for name in names if name != columns.image[0]] if in_cells else None
     for number, (place, row) in enumerate(read_rows(path, columns=texts_only)):
-        cell = (f"{columns.image}#{number}", relative(path, draft.root)) if in_cells else None
-        _add(draft, columns, number, place, row, cell)
+        row["cells"] = [(f"{columns.image[0]}#{number}", relative(path, draft.root))] if in_cells else []
+        add_choice(draft, columns, _own(columns, row, number), place, row)
     return draft
 
 
@@ -187,43 +166,51 @@ def read_memory_choices(table: Mapping[str, Sequence[Any]], name: str, **options
     draft = ChoiceDraft(name or "table", Path.cwd(), "choices in memory", missing=missing)
     held = HeldPictures()
     places = [held.add(cell, f"row {row}") if is_picture(cell) else None
-              for row, cell in enumerate(table[columns.image], 1)]  # fmt: skip
+              for row, cell in enumerate(table[columns.image[0]], 1)]  # fmt: skip
     archive = str(held.write()) if len(held) else ""
     for number, (place, row) in enumerate(table_rows(table, "the table")):
-        cell = None if places[number] is None else (f"image#{places[number]}", archive)
-        _add(draft, columns, number, place, row, cell)
+        row["cells"] = [] if places[number] is None else [(f"image#{places[number]}", archive)]
+        add_choice(draft, columns, _own(columns, row, number), place, row)
     return draft
 
 
-def _add(
-    draft: ChoiceDraft,
-    columns: ChoiceColumns,
-    number: int,
-    place: str,
-    row: Mapping[str, Any],
-    cell: tuple[str, str] | None,
+def _own(columns: ChoiceColumns, row: Mapping[str, Any], number: int) -> str:
+    own = row.get(columns.id) if columns.id else None
+    return str(number) if own in (None, "") else str(own)
+
+
+def add_choice(
+    draft: ChoiceDraft, columns: ChoiceColumns, own: str, place: str, row: Mapping[str, Any], *, every: bool = False
 ) -> None:
-    picture = None if cell else row.get(columns.image)
-    if cell is None and not isinstance(picture, (str, Path)):
-        draft.fault(f"{place}: no picture ({columns.image} is empty)")
+    """Add the item of a row, wherever the row comes from."""
+    # A row may also say "cells", where its pictures are known to be as (path, archive); "crop", the part of the picture
+    # that counts; and "fragment", what stands behind its path. every: Whether each of the wrong captions must be there.
+    cells = row.get("cells") or ()
+    pictures = {"" if len(columns.image) == 1 else name: None if cells else row.get(name) for name in columns.image}
+    if not cells and not all(isinstance(picture, (str, Path)) and picture for picture in pictures.values()):
+        draft.fault(f"{place}: no picture ({', '.join(columns.image)} is empty)")
         return
     captions = {}
     for name in (*columns.right, *columns.wrong):
         text = row.get(name)
         if isinstance(text, str) and text.strip():
             captions[name] = text
-        elif text not in (None, "") or name in columns.right:
-            draft.fault(f"{place}: {name!r} must be a text; {f'found {str(text)[:40]!r}' if text else 'there is none'}")
+        elif every or text not in (None, "") or name in columns.right:
+            problem = "there is none" if text in (None, "") else f"found {str(text)[:40]!r}"
+            draft.fault(f"{place}: {name!r} must be a text; {problem}")
             return
-    if len(captions) == len(columns.right):
+    if len(pictures) == 1 and len(captions) == len(columns.right):
         draft.fault(f"{place}: no wrong caption ({', '.join(columns.wrong)})")
         return
-    own = row.get(columns.id) if columns.id else None
-    identifier = str(number) if own in (None, "") else str(own)
-    labels = {name: None if row.get(name) in (None, "") else str(row[name])
-              for name in columns.labels if name not in _RESERVED}  # fmt: skip
-    pictures = {"": None if picture is None else str(picture)}
-    draft.add(identifier, pictures, captions, [range(len(columns.right))], labels, cells=[cell] if cell else ())
+    right = [range(len(columns.right))] if len(pictures) == 1 else [[at] for at in range(len(pictures))]
+    labels = {name: label_text(row.get(name)) for name in columns.labels if name in row and name not in _RESERVED}
+    names = {name: None if picture is None else str(picture) for name, picture in pictures.items()}
+    draft.add(own, names, captions, right, labels, cells=cells, crop=row.get("crop"), fragment=row.get("fragment", ""))
+
+
+def label_text(value: object) -> str | None:
+    """What a label says; None for nothing."""
+    return None if value in (None, "") else ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def has_choices(columns: Sequence[str]) -> bool:

@@ -191,7 +191,7 @@ class DraftFiller:
 
     def finish(self) -> Draft:
         """The draft, with the further columns as facts."""
-        self.draft.facts = _facts(
+        self.draft.facts = facts_table(
             [
                 {"image_id": identifier} | {k: v for k, v in image.facts.items() if k not in self.differing}
                 for identifier, image in self.images.items()
@@ -287,7 +287,7 @@ def _same(cell: Any, other: Any) -> bool:
     return bool(equal) if isinstance(equal, bool) else np.array_equal(cell, other)
 
 
-def _facts(rows: list[dict[str, Any]]) -> pa.Table | None:
+def facts_table(rows: list[dict[str, Any]]) -> pa.Table | None:
     """Further columns as a table, None without any; one whose values Arrow cannot hold (a number, a text) as text."""
     names = dict.fromkeys(name for row in rows for name in row)
     if len(names) < 2:
