@@ -71,7 +71,7 @@ def _path(draft: ProductDraft, place: str, value: object) -> object:
     """A list of names or of paths; text as it is, which the draft sets aside: no separator is declared for it."""
     # In files of 2018 some lists go on after the path: "</span></span></span>", then phrases of the page. Those are
     # cut.
-    path = path_of(draft, place, value, ">") if isinstance(value, list) else value
+    path = path_of(draft, place, value)
     markup = [isinstance(name, str) and "</" in name for name in path] if isinstance(path, list) else []
     if not isinstance(path, list) or not any(markup):
         return path
