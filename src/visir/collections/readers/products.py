@@ -539,13 +539,13 @@ NOTE = "products: "
 """How the notes of a source begin that say how a table was read, and what was counted in it."""
 
 
-def read(path: Path, *, decimal: str = "", **options: str | None) -> Draft:
+def read(path: Path, *, decimal: str = "", **options: Any) -> Draft:
     """Read a table of products as a collection."""
     # - A product may have no picture, no category, no title and no price; each is counted and named.
     # - Prices are numbers, whatever sign of a currency stands beside them (`read_amounts`); other columns are numbers
     #   where all their cells are.
     draft = Draft(plain_stem(path), path.parent, f"table of products {path.name}")
-    shop = read_shop(path, draft.fault, **options)  # type: ignore[arg-type]
+    shop = read_shop(path, draft.fault, **options)
     if not shop.products and not draft.faults:
         draft.fault(f"{path.name}: it is empty, or has no products below its header line; is it the right file?")
     if shop.columns is None:

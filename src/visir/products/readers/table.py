@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pyarrow as pa
@@ -21,11 +22,12 @@ from visir.collections.readers.products import (
     COLUMN_OPTIONS,
     ID,
     ShopColumns,
+    ShopProduct,
     bad_rows_option,
     plain,
     read_shop,
 )
-from visir.collections.readers.shop_cells import Counts, attribute_pairs, picture_names, text_of
+from visir.collections.readers.shop_cells import Counts, attribute_pairs, text_of
 from visir.collections.sources import Format, Option
 from visir.collections.tables import RowFault, sniffed_columns
 from visir.errors import CollectionError, nearest, raise_faults
@@ -221,23 +223,32 @@ def _start(value: object) -> str:
     return repr((value if isinstance(value, str) else str(value[:5] if isinstance(value, list) else value))[:60])
 
 
-def read(
-    path: Path, *, attributes_column: str | None = None, attribute_columns: str | None = None, **options: str | None
+Amend = Callable[[ProductDraft, str, str, ShopProduct], bool]
+"""Changes a product of a published layout (draft, its label, its id, the product); whether it stays."""
+
+
+def catalogue_of(
+    path: Path,
+    source: str,
+    *,
+    attribute_columns: Sequence[str] = (),
+    amend: Amend = lambda draft, label, product, about: True,
+    **options: Any,
 ) -> ProductDraft:
-    """Read a shop's table, as a library does (`read_shop`), as a catalogue: of several paths the first counts."""
+    """A shop's table, read as a library reads it (`read_shop`), as a catalogue: of several paths the first counts."""
     # The thesis gives every product one path (section 7.4.1); further ones are counted.
-    draft = ProductDraft(plain_stem(path), path.parent, f"table {path.name}")
+    draft = ProductDraft(plain_stem(path), path.parent, source)
     faults: list[str] = []
-    shop = read_shop(path, faults.append, attributes_column=attributes_column, **options)  # type: ignore[arg-type]
-    raise_faults(CollectionError, f"{draft.name} ({draft.source})", faults, hint="mend the table, or bad_rows=skip")
+    shop = read_shop(path, faults.append, **options)
+    raise_faults(CollectionError, f"{draft.name} ({source})", faults, hint="mend the table, or bad_rows=skip")
     draft.rejected = shop.left_out + shop.report
     columns = shop.columns
     if columns is None:
         return draft
-    separate = [name.strip() for name in (attribute_columns or "").split(",") if name.strip()]
-    faults = [f"no column {name!r} ({nearest(name, shop.header)})" for name in separate if name not in shop.header]
+    faults = [f"no column {name!r} ({nearest(name, shop.header)})" for name in attribute_columns
+              if name not in shop.header]  # fmt: skip
     raise_faults(CollectionError, f"{path}: attribute_columns", faults, code="no-such-column")
-    if not columns.category and not ShopColumns.find(path, shop.header).category:
+    if not columns.category and not ShopColumns.find(path, shop.header, **options).category:
         raise CollectionError(
             f"{path}: no column of categories.",
             hint=f"category_column= names it; there are {list(shop.header)}",
@@ -245,19 +256,20 @@ def read(
         )
     draft.notes += [doubt for doubt in columns.doubts if not doubt.startswith("price")]
     for product, about in shop.products.items():
-        place, row = about.place, about.row
-        label = f"{place}: {product!r}"
+        row, label = about.row, f"{about.place}: {product!r}"
         if about.paths and not about.is_whole:
             cells = [row.get(column) for column in columns.category]
             draft.reject("products with an unreadable category path", f"{label}: {str(cells)[1:-1][:60]}")
             continue
         if len(about.paths) > 1:
             draft.reject("further category paths of a product that has several", label, len(about.paths) - 1)
+        if not amend(draft, label, product, about):
+            continue
         described = list(pairs(draft, label, row.get(columns.attributes))) if columns.attributes else []
         # An empty cell says that the product has no such attribute, not that somebody forgot its value.
-        described += [(name, row.get(name)) for name in separate if row.get(name) not in (None, "")]
+        described += [(name, row.get(name)) for name in attribute_columns if row.get(name) not in (None, "")]
         draft.add(
-            place,
+            about.place,
             product,
             list(about.paths[0]) if about.paths else None,
             title=about.title,
@@ -267,13 +279,10 @@ def read(
     return draft
 
 
-def path_of(draft: ProductDraft, place: str, value: object) -> object:
-    """The names of a path: of a list, or of the first of several; what is no path as it is, for the draft to reject."""
-    if isinstance(value, list) and value and all(isinstance(entry, list) for entry in value):
-        if len(value) > 1:
-            draft.reject("further category paths of a product that has several", place, len(value) - 1)
-        value = value[0]
-    return value
+def read(path: Path, *, attribute_columns: str | None = None, **options: Any) -> ProductDraft:
+    """Read a shop's table."""
+    names = [name.strip() for name in (attribute_columns or "").split(",") if name.strip()]
+    return catalogue_of(path, f"table {path.name}", attribute_columns=names, **options)
 
 
 def pairs(draft: ProductDraft, place: str, value: object) -> Iterator[tuple[object, object]]:
@@ -283,11 +292,6 @@ def pairs(draft: ProductDraft, place: str, value: object) -> Iterator[tuple[obje
         yield from attribute_pairs(value, lambda entry: draft.reject(no_pair, f"{place}: {str(entry)[:40]!r}"))
     except orjson.JSONDecodeError as fault:
         draft.reject("lists of attributes that are not valid JSON (the product is kept)", f"{place}: {fault}")
-
-
-def first_picture(value: object) -> object:
-    """The file name of the first picture in a cell; what holds none as it is, for the draft to reject."""
-    return next(iter(picture_names(value)), value if isinstance(value, dict) else None)
 
 
 def _sniff(path: Path) -> bool:
