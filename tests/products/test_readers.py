@@ -446,7 +446,7 @@ def test_the_real_amazon_sample_by_declared_columns() -> None:
         separator="|",
     )
     assert catalogue.products.num_rows == 914
-    assert asides(catalogue) == {"products without a category": 86}
+    assert asides(catalogue) == {"products without a category": 86, "cells of Selling Price that are no price": 10}
     tree = CategoryTree.of(catalogue)
     assert tree.depths.max() == 7
 

@@ -9,7 +9,7 @@ import pytest
 
 import visir
 from visir.files import data_directory
-from visir.products import open_catalogue
+from visir.products import landing_page, open_catalogue
 
 WOO = """ID,Type,SKU,Name,Published,Short description,In stock?,Sale price,Regular price,Categories,Tags,Images,Attribute 1 name
 101,simple,TS-1,Red T-Shirt,1,A red &amp; soft one,1,,19.90,Clothing > Tshirts,"a, b","https://s.test/r.jpg, https://s.test/r2.jpg",Size
@@ -129,15 +129,24 @@ def test_an_export_is_read_alike_through_both_doors(tmp_path: Path, shop: str) -
             (tmp_path / picture.lstrip("/")).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / picture.lstrip("/")).touch()
     library, report = of_library(f"products:{path}")
-    catalogue = of_catalogue(f"products:{path}")
+    catalogue, prices = of_catalogue(f"products:{path}"), open_catalogue(f"products:{path}").prices
     for product, (title, paths, pictures, price) in expected.items():
         assert library[product] == [title, paths, pictures, price]
         if not paths:
             assert product not in catalogue and f"without a category: 1 ({product})" in report
             continue
+        if price is not None:
+            low = price[0] if isinstance(price, list) else price
+            assert prices[product].startswith(f"{low:,.2f}".removesuffix(".00"))
         first = pictures[0].lstrip("/") if pictures else None
         assert catalogue[product] == [title, paths[0], first]
     assert len(catalogue) == sum(bool(paths) for _, paths, _, _ in library.values())
+
+
+def test_a_landing_page_shows_the_price_that_is_paid(tmp_path: Path) -> None:
+    (tmp_path / "shop.tsv").write_text(GOOGLE)
+    page = landing_page(f"products:{tmp_path / 'shop.tsv'}?images=none", ["Pans", "Vehicles & Parts"])
+    assert (page.prices["A1"], page.prices["A2"]) == ("12 USD", "1,150 USD")
 
 
 def test_what_says_nothing_is_counted_by_both(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from visir.collections.readers.shop_cells import (
     as_folder,
     attribute_pairs,
     picture_names,
+    price_in_words,
     read_amounts,
     says_nothing,
     text_of,
@@ -411,15 +412,11 @@ def field_columns(
     # The price is called "price" and the brand "brand", whatever their columns are called; other columns keep their
     # names. A price range has two values.
     fields: dict[str, list[Any]] = {}
-    read = {name: _money(name, rows, places, decimal, draft, report) for name in columns.money}
+    read = {name: _money(name, rows, places, decimal, draft.fault, report) for name in columns.money}
     if columns.prices:
-        amounts = [next((pair for pair in pairs if pair[0]), ((), None))
-                   for pairs in zip(*(read[name] for name in columns.prices), strict=True)]  # fmt: skip
-        fields["price"] = _as_values([numbers for numbers, _ in amounts])
-        stated = [text_of(row.get(columns.currency)) for row in rows] if columns.currency else [None] * len(rows)
-        fields["currency"] = [
-            (code or beside) if numbers else None for code, (numbers, beside) in zip(stated, amounts, strict=True)
-        ]
+        paid = _paid(columns, rows, read)
+        fields["price"] = _as_values([numbers for numbers, _ in paid])
+        fields["currency"] = [currency if numbers else None for numbers, currency in paid]
     for name, pairs in read.items():
         if name not in columns.prices[:1]:
             own = "regular price" if plain(name) == "price" else name
@@ -457,22 +454,46 @@ def _money(
     rows: Sequence[Mapping[str, Any]],
     places: Sequence[str],
     decimal: str | None,
-    draft: Draft,
+    fault: Callable[[str], object],
     report: Counts,
 ) -> list[_Amount]:
     """What a column of prices says of each product."""
     cells = [row.get(name) for row in rows]
     amounts = read_amounts(cells, decimal=cast("Decimal | None", decimal))
-    for row, fault in amounts.faults[:_MOST_FAULTS]:
-        draft.fault(f"{places[row]}, column {name!r}: {fault}")
+    for row, doubt in amounts.faults[:_MOST_FAULTS]:
+        fault(f"{places[row]}, column {name!r}: {doubt}")
     if len(amounts.faults) > _MOST_FAULTS:
-        draft.fault(f"column {name!r}: {len(amounts.faults) - _MOST_FAULTS:,} more cells like these")
+        fault(f"column {name!r}: {len(amounts.faults) - _MOST_FAULTS:,} more cells like these")
     for row in amounts.unread:
         report.count(
             f"cells of {name} that are no price (the product is kept)", f"{places[row]}: {str(cells[row])[:40]!r}"
         )
     of_header = _currency_in(name)
     return [(numbers, mark or of_header) for numbers, mark in zip(amounts.values, amounts.currencies, strict=True)]
+
+
+def _paid(
+    columns: ShopColumns, rows: Sequence[Mapping[str, Any]], read: Mapping[str, Sequence[_Amount]]
+) -> list[_Amount]:
+    """What customers pay for each product: of the columns of prices the first that has a number; and the currency."""
+    nothing: _Amount = ((), None)
+    first = [next((amount for amount in amounts if amount[0]), nothing)
+             for amounts in zip(*(read[name] for name in columns.prices), strict=True)]  # fmt: skip
+    stated = [text_of(row.get(columns.currency)) for row in rows] if columns.currency else [None] * len(rows)
+    return [(numbers, code or beside) for code, (numbers, beside) in zip(stated, first, strict=True)]
+
+
+def prices_in_words(shop: Shop, columns: ShopColumns, decimal: str | None) -> dict[str, str]:
+    """What customers pay for each product of a shop that has a price, as `price_in_words` says it."""
+    rows, places = [about.row for about in shop.products.values()], [about.place for about in shop.products.values()]
+    doubtful = "prices that can be read in two ways (the product is kept)"
+    read = {
+        name: _money(name, rows, places, decimal, lambda text: shop.report.count(doubtful, text), shop.report)
+        for name in columns.prices
+    }
+    paid = _paid(columns, rows, read) if columns.prices else []
+    words = (price_in_words(numbers, currency) for numbers, currency in paid)
+    return {product: text for product, text in zip(shop.products, words, strict=False) if text}
 
 
 def _as_values(amounts: Sequence[tuple[float, ...]]) -> list[Any]:
@@ -627,6 +648,9 @@ COLUMN_OPTIONS = (
            f"{', '.join(CATEGORY[:3])}, …; cat1,cat2,cat3)"),
     Option("separator", "what stands between the names of a category path; none: nothing (default: found)"),
     Option("paths_separator", "what stands between several category paths; none: nothing (default: found)"),
+    Option("price_column", f"the column of the price (default: {', '.join(PRICE[2:6])}, …)"),
+    Option("decimal", "what stands before the cents of a price: point or comma (default: it is found)", "",
+           one_of("", "point", "comma")),
     *(option for option in TEXT_OPTIONS if option.name != "header"),
 )  # fmt: skip
 """Options of every reader of a shop's table."""
@@ -645,10 +669,7 @@ FORMAT = Format(
     sniff=_sniff,
     options=(
         *COLUMN_OPTIONS,
-        Option("price_column", f"the column of the price (default: {', '.join(PRICE[2:6])}, …)"),
         Option("brand_column", f"the column of the brand (default: {', '.join(BRAND[:4])}, …)"),
-        Option("decimal", "what stands before the cents of a price: point or comma (default: it is found)", "",
-               one_of("", "point", "comma")),
         bad_rows_option("stop"),
     ),
     read=read,

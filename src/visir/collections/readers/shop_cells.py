@@ -294,6 +294,12 @@ def read_amounts(cells: Sequence[object], *, decimal: Decimal | None = None, mon
     return Amounts(values, currencies, unread, faults)
 
 
+def price_in_words(amounts: Iterable[float], currency: str | None) -> str:
+    """A price as people read it: "49.90 EUR", "10.99–20.99 USD"; "" without a number."""
+    shown = [f"{amount:,.2f}".removesuffix(".00") for amount in sorted(amounts)]
+    return f"{'–'.join(shown)} {currency or ''}".strip() if shown else ""
+
+
 def _style(
     parts: Sequence[tuple[str | None, str | None]], decimal: Decimal | None, money: bool
 ) -> tuple[Decimal, set[int], list[tuple[int, str]]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -25,6 +25,7 @@ from visir.collections.readers.products import (
     ShopProduct,
     bad_rows_option,
     plain,
+    prices_in_words,
     read_shop,
 )
 from visir.collections.readers.shop_cells import Counts, attribute_pairs, text_of
@@ -67,6 +68,7 @@ class ProductDraft(SourceDraft):
     # catalogue that it becomes.
 
     rejected: Counts = field(default_factory=Counts)  # what is left out, in the plural
+    prices: Mapping[str, str] = field(default_factory=dict)  # product id to its price, in words
 
     def __post_init__(self) -> None:
         self._ids: set[str] = set()
@@ -163,6 +165,7 @@ class ProductDraft(SourceDraft):
             self.root.absolute(),
             self.described_source(),
             tuple(notes),
+            self.prices,
         )
 
     def _plain(self, problem: str, place: str, value: object) -> object:
@@ -232,6 +235,7 @@ def catalogue_of(
     source: str,
     *,
     attribute_columns: Sequence[str] = (),
+    decimal: str = "",
     amend: Amend = lambda draft, label, product, about: True,
     **options: Any,
 ) -> ProductDraft:
@@ -241,10 +245,12 @@ def catalogue_of(
     faults: list[str] = []
     shop = read_shop(path, faults.append, **options)
     raise_faults(CollectionError, f"{draft.name} ({source})", faults, hint="mend the table, or bad_rows=skip")
-    draft.rejected = shop.left_out + shop.report
     columns = shop.columns
     if columns is None:
+        draft.rejected = shop.left_out
         return draft
+    draft.prices = prices_in_words(shop, columns, decimal or None)
+    draft.rejected = shop.left_out + shop.report
     faults = [f"no column {name!r} ({nearest(name, shop.header)})" for name in attribute_columns
               if name not in shop.header]  # fmt: skip
     raise_faults(CollectionError, f"{path}: attribute_columns", faults, code="no-such-column")
