@@ -258,14 +258,16 @@ def read_shop(
     if is_text_table(path):
         layout = text_layout(path, header="yes", encoding=encoding, delimiter=delimiter)
     rows = list(read_rows(path, on_fault, layout=layout))
-    header = list(dict.fromkeys(name for _, row in rows for name in row))
+    header = list(dict.fromkeys(name for _, row in (rows if layout is None else rows[:1]) for name in row))
     if not rows:
         header = all_columns(path) if layout is None else csv_columns(path, lambda *_: None, layout)
     if not header:
         return Shop((), None, {}, left_out, report, "")
     named = {name.strip() for text in given.values() if text for name in (text, *text.split(","))}
-    in_use = {name for _, row in rows for name, cell in row.items() if cell not in (None, "", [])} | named
-    names = [name for name in header if name in in_use or not rows]
+    unused = set(header) - named
+    for _, row in rows:
+        unused -= {name for name in unused if row.get(name) not in (None, "", [])}
+    names = [name for name in header if name not in unused or not rows]
     columns = ShopColumns.find(path, names, **given)
     known = (columns.title, columns.brand, columns.currency, *columns.images, *columns.category, *columns.prices)
     meant = frozenset(filter(None, known))
@@ -309,7 +311,7 @@ def _make_plain(row: dict[str, Any], columns: ShopColumns, meant: frozenset[str]
         if name == columns.title and isinstance(cell, list | dict):
             report.count("titles that are not text (the product is kept)", f"{place}: {_short(cell)}")
             row[name] = None
-        elif name in meant and says_nothing(cell):
+        elif name in meant and type(cell) is str and len(cell) < 8 and says_nothing(cell):
             report.count(f"cells of {name} that say that there is nothing", f"{place}: {cell!r}")
             row[name] = None
         elif type(cell) is not str or "&" in cell:
@@ -430,7 +432,8 @@ def field_columns(
             fields[_free(name, fields)] = _typed([row.get(name) for row in rows], decimal)
     if columns.attributes:
         cells = [row.get(columns.attributes) for row in rows]
-        attributes, unread = _attributes(cells)
+        no_pair = "attributes that are no pair of name and value"
+        attributes, unread = _attributes(cells, lambda entry: report.count(no_pair, _short(entry)))
         if 2 * len(unread) > len(cells):  # written in another way: text that can be searched all the same
             fields[_free(columns.attributes, fields)] = [text_of(cell) for cell in cells]
             return fields
@@ -530,16 +533,18 @@ def _typed(cells: Sequence[Any], decimal: str | None) -> list[Any]:
     return [text or None for text in texts]
 
 
-def _attributes(cells: Sequence[Any]) -> tuple[dict[str, list[Any]], list[int]]:
+def _attributes(cells: Sequence[Any], reject: Callable[[object], None]) -> tuple[dict[str, list[Any]], list[int]]:
     """The attributes of each product, by name, and the rows whose cell is neither JSON nor a hash of Ruby."""
+    # What is no pair of name and value goes to `reject`.
     columns: dict[str, list[Any]] = {}
     unread = []
     for row, cell in enumerate(cells):
         try:
-            for name, value in attribute_pairs(cell, lambda _: None):
+            for name, value in attribute_pairs(cell, reject):
                 if isinstance(name, str) and name.strip() and value not in (None, ""):
-                    column = columns.setdefault(name.strip(), [None] * len(cells))
-                    column[row] = value if isinstance(value, int | float | list) else str(value)
+                    if (name := name.strip()) not in columns:
+                        columns[name] = [None] * len(cells)
+                    columns[name][row] = value if isinstance(value, int | float | list) else str(value)
         except ValueError:
             unread.append(row)
     return columns, unread
@@ -615,9 +620,11 @@ def _add(draft: Draft, shop: Shop, columns: ShopColumns, decimal: str | None) ->
     for name, values in facts.items():
         if all(value is None for value in values):
             continue
-        spread: list[Any] = [None] * len(draft.ids)
-        for row, value in zip(first_rows, values, strict=True):
-            spread[row] = value
+        spread = values
+        if len(values) < len(draft.ids):  # a fact stands beside the first picture of its product
+            spread = [None] * len(draft.ids)
+            for row, value in zip(first_rows, values, strict=True):
+                spread[row] = value
         table[name] = spread
     draft.facts = pa.table({name: pa.array(values) for name, values in table.items()})
 

@@ -272,25 +272,24 @@ class Amounts:
 def read_amounts(cells: Sequence[object], *, decimal: Decimal | None = None, money: bool = True) -> Amounts:
     """Read a column of numbers."""
     # cells: (rows,) texts, numbers, or None.
-    read = [_CELL.fullmatch(cell.strip()) if isinstance(cell, str) else None for cell in cells]
-    parts = [(match["low"], match["high"]) if match else (None, None) for match in read]
+    read = [_parts(cell) if isinstance(cell, str) else None for cell in cells]
+    parts = [part[:2] if part else (None, None) for part in read]
     style, misfits, faults = _style(parts, decimal, money)
     values: list[tuple[float, ...]] = []
     currencies: list[str | None] = []
     unread: list[int] = []
-    for row, (cell, match) in enumerate(zip(cells, read, strict=True)):
-        numbers: list[float] = []
+    for row, (cell, part) in enumerate(zip(cells, read, strict=True)):
+        numbers: tuple[float, ...] = ()
         if row in misfits:
             unread.append(row)
+        elif part is not None:
+            numbers = _numbers(part[0], part[1], style)
         elif isinstance(cell, int | float) and not isinstance(cell, bool):
-            numbers = [float(cell)]
-        elif match is not None:
-            numbers = [number for part in parts[row] if part and (number := _number(part, style)) is not None]
+            numbers = (float(cell),)
         elif cell is not None and str(cell).strip():
             unread.append(row)
-        values.append(tuple(dict.fromkeys(numbers)))
-        mark = (match["before"] or match["after"]) if match else None
-        currencies.append(None if mark is None else _UPPER.get(mark.upper(), mark.upper()))
+        values.append(numbers)
+        currencies.append(part[2] if part else None)
     return Amounts(values, currencies, unread, faults)
 
 
@@ -336,6 +335,17 @@ def _style(
     return style, misfits, faults
 
 
+@lru_cache(1 << 14)  # shops like a few prices
+def _parts(cell: str) -> tuple[str, str | None, str | None] | None:
+    """The number of a cell, the other end of a range, and the code of the currency; None for other text."""
+    match = _CELL.fullmatch(cell.strip())
+    if match is None:
+        return None
+    mark = match["before"] or match["after"]
+    return match["low"], match["high"], None if mark is None else _UPPER.get(mark.upper(), mark.upper())
+
+
+@lru_cache(1 << 14)
 def _shown_style(text: str) -> Decimal | Literal["open"] | None:
     """What a number shows of its style: None nothing ("12"), "open" for "1.299" and "1,299"."""
     text = re.sub(r"[.,][-–—]$", "", text)
@@ -351,6 +361,12 @@ def _shown_style(text: str) -> Decimal | Literal["open"] | None:
     if len(fraction) == 3 and 1 <= len(whole) <= 3 and whole != "0":
         return "open"
     return "point" if points else "comma"
+
+
+@lru_cache(1 << 14)
+def _numbers(low: str, high: str | None, style: Decimal) -> tuple[float, ...]:
+    numbers = (_number(text, style) for text in (low, high) if text)
+    return tuple(dict.fromkeys(number for number in numbers if number is not None))
 
 
 def _number(text: str, style: Decimal) -> float | None:
@@ -381,7 +397,7 @@ _NOTHING = frozenset(("n/a", "#n/a", "nan", "null", "none", "<na>", "\\n"))
 
 def says_nothing(cell: object) -> bool:
     """Whether a cell has a word for a value that is missing, as programs write it."""
-    return isinstance(cell, str) and len(cell) < 8 and cell.strip().lower() in _NOTHING
+    return isinstance(cell, str) and cell.strip().lower() in _NOTHING
 
 
 def picture_names(cell: object) -> list[str]:

@@ -179,7 +179,7 @@ class ProductDraft(SourceDraft):
         pairs: dict[tuple[str, str], None] = {}
         for name, values in attributes:
             label = text_of(name)
-            for value in values if isinstance(values, list) else [values]:
+            for value in values if isinstance(values, list) else (values,):
                 if isinstance(value, (dict, list)):
                     self.reject("attributes that are not text", f"{place}: {label!r}")
                     continue
