@@ -19,7 +19,7 @@ CEILINGS: dict[str, tuple[int, int]] = {
     "core": (21, 2_600),  # wiring.py; former names of a registry; loops on disk
     "storage": (7, 2_550),
     "records": (12, 4_500),
-    "collections": (48, 17_150),
+    "collections": (48, 17_250),  # shops' tables are read here for catalogues too
     "encoders": (49, 19_100),
     "training + sparse": (36, 10_650),
     "robustness + shortcuts": (26, 4_250),
@@ -29,7 +29,7 @@ CEILINGS: dict[str, tuple[int, int]] = {
     "cli": (16, 5_450),
     "library": (49, 13_600),
     "sessions": (46, 13_500),
-    "products": (30, 7_650),
+    "products": (30, 7_600),
     "studies + papers": (28, 5_850),
 }
 """Package to the most files and lines that it may have."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -197,3 +198,26 @@ def test_published_layouts_agree_with_the_table() -> None:
         layout, table = open_catalogue(path, **options), open_catalogue(f"products:{path}")
         for column in ("id", "title", "category_id"):
             assert layout.products[column].equals(table.products[column])
+
+
+def test_listings_of_abo_are_read_alike_through_both_doors(tmp_path: Path) -> None:
+    """A collection has an image for each main picture, a catalogue a product for each item: of one listing the same."""
+    (metadata := tmp_path / "listings" / "metadata").mkdir(parents=True)
+    (pictures := tmp_path / "images" / "metadata").mkdir(parents=True)
+    name = [{"language_tag": "de_DE", "value": "Stuhl"}, {"language_tag": "en_US", "value": " Chair &amp; table "}]
+    node = [{"node_id": 7, "node_name": "/Categories/Furniture/Chairs"}]
+    listing = {"item_id": "B01", "domain_name": "amazon.com", "item_name": name, "node": node, "main_image_id": "51a"}
+    (metadata / "listings_0.json").write_text(json.dumps(listing) + "\n")
+    (pictures / "images.csv").write_text("image_id,height,width,path\n51a,20,10,0e/0e12.jpg\n")
+    (picture := tmp_path / "images" / "small" / "0e" / "0e12.jpg").parent.mkdir(parents=True)
+    picture.touch()
+    collection, catalogue = visir.open(f"abo:{tmp_path}"), open_catalogue(f"abo:{tmp_path}")
+    [image], [caption], [product] = (
+        collection.images.to_pylist(),
+        collection.captions.to_pylist(),
+        catalogue.products.to_pylist(),
+    )
+    assert collection.facts is not None and collection.facts["item_id"].to_pylist() == [product["id"]] == ["B01"]
+    assert caption["text"].strip() == product["title"] == "Chair &amp; table"
+    assert image["path"] == product["path"] == "images/small/0e/0e12.jpg"
+    assert product["category_id"] == "Furniture > Chairs"

@@ -1,8 +1,8 @@
 """A shop's table of products: CSV, TSV, JSON lines or Parquet, one row per product or several with the same id.
 
-It is read once, into a `Shop`. A library makes a collection of it: each picture of a product is an image (or there is
-one without a picture) under its id; its title is the caption, its categories, prices and other columns are facts of the
-first of these images. `visir.products.readers.table` makes a catalogue of it.
+It is read once, into `ShopContents`. A library makes a collection of it: each picture of a product is an image (or
+there is one without a picture) under its id; its title is the caption, its categories, prices and other columns are
+facts of the first of these images. `visir.products.readers.table` makes a catalogue of it.
 """
 
 from __future__ import annotations
@@ -110,8 +110,22 @@ class ShopColumns:
     doubts: tuple[str, ...] = field(default=())  # what else could have been taken, in sentences
 
     @classmethod
-    def find(cls, path: Path | str, columns: Sequence[str], **given: str | None) -> ShopColumns:
-        """Find them among the columns of a table; `given`: "title_column" and the like, named by somebody."""
+    def find(
+        cls,
+        path: Path | str,
+        columns: Sequence[str],
+        *,
+        id_column: str | None = None,
+        title_column: str | None = None,
+        image_column: str | None = None,
+        category_column: str | None = None,
+        price_column: str | None = None,
+        brand_column: str | None = None,
+        attributes_column: str | None = None,
+    ) -> ShopColumns:
+        """Find them among the columns of a table; some may have been named."""
+        given = {"id": id_column, "title": title_column, "image": image_column, "category": category_column,
+                 "price": price_column, "brand": brand_column, "attributes": attributes_column}  # fmt: skip
         # Headers may tell a form or a unit in brackets: "Body (HTML)", "Image URLs (x,y,z...)".
         by_name: dict[str, str] = {}
         for spelling in (plain, lambda name: plain(re.sub(r"\s*\([^()]*\)\s*$", "", name))):
@@ -121,7 +135,7 @@ class ShopColumns:
         doubts: list[str] = []
 
         def several(role: str) -> tuple[str, ...]:
-            text = given.get(f"{role}_column")
+            text = given[role]
             names = [name.strip() for name in text.split(",")] if text and text not in columns else filter(None, [text])
             by_place = {str(place): name for place, name in enumerate(columns, start=1)}
             names = [name if name in columns else by_place.get(name, name) for name in names]
@@ -129,7 +143,7 @@ class ShopColumns:
             return tuple(name for name in names if name in columns)
 
         def first(role: str, usual: Sequence[str]) -> str | None:
-            if given.get(f"{role}_column") is not None:
+            if given.get(role) is not None:
                 return next(iter(several(role)), None)
             fitting = list(dict.fromkeys(by_name[name] for name in usual if name in by_name))
             if len(fitting) > 1 and role in ("id", "category"):
@@ -152,7 +166,7 @@ class ShopColumns:
         category = several("category") or _levels(columns) or tuple(filter(None, [first("category", CATEGORY)]))
         images = several("image")
         if not images:
-            main = first("image", IMAGE) if given.get("image_column") is None else None
+            main = first("image", IMAGE) if image_column is None else None
             further = [name for name in columns if _IMAGES.fullmatch(plain(name)) and name != main]
             images = tuple(filter(None, [main, *further]))
         title, description = first("title", TITLE), first("description", DESCRIPTION)
@@ -214,7 +228,7 @@ class ShopProduct:
 
 
 @dataclass(frozen=True)
-class Shop:
+class ShopContents:
     """A table of products, as it was read."""
 
     header: tuple[str, ...]  # all its columns
@@ -235,7 +249,7 @@ def read_shop(
     encoding: str = "",
     delimiter: str = "",
     **given: str | None,
-) -> Shop:
+) -> ShopContents:
     """Read a table of products; `fault` gets every row that cannot be read, unless these are to be skipped."""
     # - Rows with the same id are one product where no cell contradicts: pictures and categories are added up, empty
     #   cells filled. Where one does, the first row counts, and both lines are reported.
@@ -262,7 +276,7 @@ def read_shop(
     if not rows:
         header = all_columns(path) if layout is None else csv_columns(path, lambda *_: None, layout)
     if not header:
-        return Shop((), None, {}, left_out, report, "")
+        return ShopContents((), None, {}, left_out, report, "")
     named = {name.strip() for text in given.values() if text for name in (text, *text.split(","))}
     unused = set(header) - named
     for _, row in rows:
@@ -300,7 +314,7 @@ def read_shop(
         before = products.setdefault(product, now)
         if before is not now:
             _join(before, now, product, columns, report)
-    return Shop(tuple(header), columns, products, left_out, report, category)
+    return ShopContents(tuple(header), columns, products, left_out, report, category)
 
 
 def _make_plain(row: dict[str, Any], columns: ShopColumns, meant: frozenset[str], place: str, report: Counts) -> None:
@@ -486,7 +500,7 @@ def _paid(
     return [(numbers, code or beside) for code, (numbers, beside) in zip(stated, first, strict=True)]
 
 
-def prices_in_words(shop: Shop, columns: ShopColumns, decimal: str | None) -> dict[str, str]:
+def prices_in_words(shop: ShopContents, columns: ShopColumns, decimal: str | None) -> dict[str, str]:
     """What customers pay for each product of a shop that has a price, as `price_in_words` says it."""
     rows, places = [about.row for about in shop.products.values()], [about.place for about in shop.products.values()]
     doubtful = "prices that can be read in two ways (the product is kept)"
@@ -591,7 +605,7 @@ def read(path: Path, *, decimal: str = "", **options: Any) -> Draft:
     return draft
 
 
-def _add(draft: Draft, shop: Shop, columns: ShopColumns, decimal: str | None) -> None:
+def _add(draft: Draft, shop: ShopContents, columns: ShopColumns, decimal: str | None) -> None:
     """Put the products into the draft."""
     first_rows: list[int] = []
     shows: list[str] = []

@@ -254,7 +254,8 @@ def catalogue_of(
     faults = [f"no column {name!r} ({nearest(name, shop.header)})" for name in attribute_columns
               if name not in shop.header]  # fmt: skip
     raise_faults(CollectionError, f"{path}: attribute_columns", faults, code="no-such-column")
-    if not columns.category and not ShopColumns.find(path, shop.header, **options).category:
+    named = {name: column for name, column in options.items() if name.endswith("_column")}
+    if not columns.category and not ShopColumns.find(path, shop.header, **named).category:
         raise CollectionError(
             f"{path}: no column of categories.",
             hint=f"category_column= names it; there are {list(shop.header)}",
