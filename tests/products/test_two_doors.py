@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 import visir
+from refusals import refused
+from visir.errors import CollectionError
 from visir.files import data_directory
 from visir.products import landing_page, open_catalogue
 
@@ -221,3 +223,13 @@ def test_listings_of_abo_are_read_alike_through_both_doors(tmp_path: Path) -> No
     assert caption["text"].strip() == product["title"] == "Chair &amp; table"
     assert image["path"] == product["path"] == "images/small/0e/0e12.jpg"
     assert product["category_id"] == "Furniture > Chairs"
+
+
+def test_rows_that_cannot_be_read_stop_a_library_and_are_left_out_of_a_catalogue(tmp_path: Path) -> None:
+    shop = tmp_path / "shop.csv"
+    shop.write_text("id,title,category,price\n1,a,Toys > Dogs,5\n,b,Toys > Cats,5\n3,c\n")
+    for open_door, stops in ((visir.open, {}), (open_catalogue, {"bad_rows": "stop"})):
+        with refused(CollectionError, "4", "3"):
+            open_door(f"products:{shop}", **stops)
+    notes = "; ".join(open_catalogue(f"products:{shop}").notes)
+    assert "1 rows without a product id (line 3)" in notes and "1 rows with too few or too many values (line 4" in notes
