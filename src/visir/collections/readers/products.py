@@ -92,6 +92,12 @@ def plain(name: str) -> str:
     return re.sub(r"[\W_]+", "_", name.strip().lower()).strip("_")
 
 
+def by_plain_name(columns: Sequence[str]) -> dict[str, str]:
+    """From the plain name of each column to it, also without what is in brackets at its end: "Body (HTML)"."""
+    without = {plain(re.sub(r"\s*\([^()]*\)\s*$", "", name)): name for name in reversed(columns)}
+    return without | {plain(name): name for name in reversed(columns)}
+
+
 @dataclass(frozen=True)
 class ShopColumns:
     """Which column holds what."""
@@ -126,11 +132,7 @@ class ShopColumns:
         """Find them among the columns of a table; some may have been named."""
         given = {"id": id_column, "title": title_column, "image": image_column, "category": category_column,
                  "price": price_column, "brand": brand_column, "attributes": attributes_column}  # fmt: skip
-        # Headers may tell a form or a unit in brackets: "Body (HTML)", "Image URLs (x,y,z...)".
-        by_name: dict[str, str] = {}
-        for spelling in (plain, lambda name: plain(re.sub(r"\s*\([^()]*\)\s*$", "", name))):
-            for name in columns:
-                by_name.setdefault(spelling(name), name)
+        by_name = by_plain_name(columns)
         faults: list[str] = []
         doubts: list[str] = []
 
@@ -646,7 +648,7 @@ def _add(draft: Draft, shop: ShopContents, columns: ShopColumns, decimal: str | 
 def _sniff(path: Path) -> bool:
     if not path.is_file() or not (is_table(path) or is_text_table(path)):
         return False
-    names = {plain(name) for name in sniffed_columns(path)}
+    names = {*by_plain_name(sniffed_columns(path))}
     if names & {"caption", "captions", "text", "texts", "sentence", "sentences", "raw", "split", "image_id"}:
         return False
     signs = [

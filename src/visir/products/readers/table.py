@@ -24,7 +24,7 @@ from visir.collections.readers.products import (
     ShopColumns,
     ShopProduct,
     bad_rows_option,
-    plain,
+    by_plain_name,
     prices_in_words,
     read_shop,
 )
@@ -302,8 +302,8 @@ def pairs(draft: ProductDraft, place: str, value: object) -> Iterator[tuple[obje
 
 
 def _sniff(path: Path) -> bool:
-    columns = {plain(name) for name in sniffed_columns(path)} if path.is_file() else set()
-    return bool(columns & set(ID)) and bool(columns & set(CATEGORY))
+    columns = by_plain_name(sniffed_columns(path)) if path.is_file() else {}
+    return bool(columns.keys() & set(ID)) and bool(columns.keys() & set(CATEGORY))
 
 
 FORMAT = Format(
