@@ -9,7 +9,7 @@ APPLICATION = Application(
     verbs=(Verb("products", "visir.products.cli:app"),),
     experiments={"categories": "visir.products.experiments:CategoriesExperiment"},
     trend_checks={"figure-7-2": "visir.products.experiments:figure_7_2"},
-    formats={"Catalogues": "visir.products.formats:FORMATS"},
+    formats={"Catalogues": "visir.products.opening:FORMATS"},
     views={
         "CategoryEvaluation": "visir.products.reports.evaluation",
         "InferredCategories": "visir.products.reports.inferred_view",
