@@ -91,7 +91,7 @@ class ShopTable(PhotoSource):
         missing = [
             f"{product}: {names[0]}"
             for product, about in self._first_facts.items()
-            if len(names := about.get(PICTURES) or ()) > at_hand[product]
+            if len(names := about.get(PICTURES) or []) > at_hand[product]
         ]
         if missing:
             shown = ", ".join(missing[:_SHOWN]) + (", …" if len(missing) > _SHOWN else "")

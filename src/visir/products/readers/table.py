@@ -283,6 +283,7 @@ def catalogue_of(
             attributes=described,
             picture=next(iter(about.pictures), None),
         )
+        about.row = {}  # its texts are in the draft's columns now
     return draft
 
 
