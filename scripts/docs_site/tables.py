@@ -134,7 +134,7 @@ def _paper_profile(one: Any) -> str:
 
 
 def _layouts_of_catalogues() -> str:
-    from visir.products.formats import FORMATS
+    from visir.products.opening import FORMATS
 
     return _table(
         ("name", "what it is", "layout"), ((f"`{name}`", one.title, one.layout) for name, one in FORMATS.items())

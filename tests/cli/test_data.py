@@ -16,7 +16,7 @@ from visir.cli.data import app
 from visir.collections import open_collection
 from visir.collections.formats import FORMATS, JUDGEMENTS
 from visir.errors import CollectionError, ConfigurationError
-from visir.products.formats import FORMATS as CATALOGUES
+from visir.products.opening import FORMATS as CATALOGUES
 
 runner = CliRunner()
 

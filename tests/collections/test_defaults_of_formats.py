@@ -8,7 +8,7 @@ import pytest
 
 from visir.collections.formats import FORMATS, JUDGEMENTS
 from visir.collections.sources import Format
-from visir.products.formats import FORMATS as CATALOGUES
+from visir.products.opening import FORMATS as CATALOGUES
 
 EVERY = [one for registry in (FORMATS, JUDGEMENTS, CATALOGUES) for _, one in registry.items()]
 

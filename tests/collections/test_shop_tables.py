@@ -248,7 +248,7 @@ def test_bad_rows_can_be_left_out_and_are_counted(tmp_path: Path) -> None:
     collection = visir.open(f"products:{place}?bad_rows=skip")
     assert collection.images["id"].to_pylist() == ["1"]
     assert "rows with too few or too many values (left out): 1 (line 3" in notes(collection)
-    assert "rows without an id (left out): 1 (line 4)" in notes(collection)
+    assert "rows without a product id (left out): 1 (line 4)" in notes(collection)
 
 
 def test_captions_are_no_products(tmp_path: Path) -> None:

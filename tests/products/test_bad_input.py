@@ -81,9 +81,9 @@ def test_what_is_wrong_is_told_and_shortly(shop: Path) -> None:
     catalogue = open_catalogue(shop)
     assert catalogue.products.num_rows == 60
     assert catalogue.notes == (
+        "set aside: 1 rows joined to an earlier one with the same id ('p0': line 61 to line 1)",
         "set aside: 1 attributes without a value (line 14: 'p13': 'colour')",
         "set aside: 1 attributes without a name (line 14: 'p13')",
-        "set aside: 1 rows with the id of an earlier product (line 61: 'p0')",
     )
     assert catalogue.remarks() == [
         "products without a picture: 1 ('p7')",

@@ -123,11 +123,11 @@ def test_pictures_go_from_general_to_specific(found: CategoryEvaluation) -> None
     trial = found.trials["dense", "all"][0]
     shown = category_paths(trial, count=4, top=5)
     assert len(shown) == 4
-    assert len({one.categories[0].name for one in shown[:3]}) == 3  # one of each tree before a second of any
+    assert len({one[0].name for one in shown[:3]}) == 3  # one of each tree before a second of any
     qrels = trial.task.judgements().to_dict()
     for chain in shown:
-        assert [one.level for one in chain.categories] == [1, 2, 3]
-        for one in chain.categories:
+        assert [one.level for one in chain] == [1, 2, 3]
+        for one in chain:
             assert len(one.products) == 5 and one.relevant == len(qrels[one.id])
             assert one.hits == sum(product.id in qrels[one.id] for product in one.products)
 

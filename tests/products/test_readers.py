@@ -113,7 +113,7 @@ def test_bad_rows_are_set_aside_and_counted(tmp_path: Path) -> None:
     assert asides(catalogue) == {
         "lines that are not valid JSON": 2,
         "lines that are no JSON object": 1,
-        "rows with the id of an earlier product": 1,
+        "rows joined to an earlier one with the same id": 1,
         "rows without a product id": 1,
         "products without a category": 1,
         "products with an unreadable category path": 2,
@@ -125,7 +125,7 @@ def test_bad_rows_are_set_aside_and_counted(tmp_path: Path) -> None:
         "further category paths of a product that has several": 1,
         "attributes that are no pair of name and value": 1,
     }
-    assert "set aside: 1 rows with the id of an earlier product (line 2: '1')" in catalogue.notes
+    assert "set aside: 1 rows joined to an earlier one with the same id ('1': line 2 to line 1)" in catalogue.notes
     assert any("'10' (10,000,000)" in line for line in catalogue.remarks())
 
 
@@ -178,14 +178,13 @@ def test_flipkart(tmp_path: Path) -> None:
         + row("f", "Jar", "[]", ""),
     )
     catalogue = open_catalogue(path)
-    assert catalogue.products["category_id"].to_pylist() == ["Home > Towels", "Home > Towels", "Home > Mugs"]
+    assert catalogue.products["category_id"].to_pylist() == ["Home > Towels", "Home > Towels", "Home > Mugs", "Home"]
     assert attributes(catalogue, "a") == [("Note", 'a "=>nil b')]
     assert attributes(catalogue, "b") == [("K", "v")]
     assert asides(catalogue) == {
         "last levels of paths that are the product's own name": 1,
         "products whose only category is their own name": 1,
         "further category paths of a product that has several": 1,
-        "products with an unreadable category path": 1,
         "products without a category": 1,
         "attributes without a name": 1,
         "attributes without a value": 1,
@@ -447,7 +446,7 @@ def test_the_real_amazon_sample_by_declared_columns() -> None:
         separator="|",
     )
     assert catalogue.products.num_rows == 914
-    assert asides(catalogue) == {"products without a category": 86}
+    assert asides(catalogue) == {"products without a category": 86, "cells of Selling Price that are no price": 10}
     tree = CategoryTree.of(catalogue)
     assert tree.depths.max() == 7
 

@@ -161,17 +161,6 @@ def read_rows(
         raise CollectionError(f"{path}: not a table.", hint=f"known: {', '.join(TABLES)}")
 
 
-def read_csv_rows(path: Path, on_fault: OnFault | None = None) -> Iterator[tuple[str, dict[str, str]]]:
-    """The rows of a layout that is published as CSV, where every cell is text; as `read_rows`."""
-    if not plain_name(path).lower().endswith((".csv", ".tsv")):
-        raise CollectionError(
-            f"{path}: not a CSV file, as this layout is.",
-            hint="a table of declared columns may be another format",
-            code="not-csv-file-layout",
-        )
-    yield from _delimited(path, on_fault, None)
-
-
 def json_lines(
     path: Path, on_fault: OnFault | None = None, parse: Callable[[bytes], Any] = orjson.loads
 ) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from visir.collections.readers.shop_cells import price_in_words
 from visir.errors import MissingPackageError, VisirError, raise_faults
 from visir.library.database import Database
 from visir.library.layout import CAPTIONS, COPY_AGAIN, LIBRARY, LibraryCard, LibraryError, thumbnail_name
@@ -99,10 +100,9 @@ class Item:
     @property
     def price(self) -> str:
         """The price of a product as text, with its currency: "49.9 EUR", "10.99–20.99 USD"; "" without one."""
-        prices = sorted(value for name, value in self.fields if name == "price" and not isinstance(value, str))
+        prices = [value for name, value in self.fields if name == "price" and not isinstance(value, str)]
         currency = next((str(value) for name, value in self.fields if name == "currency"), "")
-        amounts = [f"{amount:,.2f}".removesuffix(".00") for amount in prices]
-        return f"{'–'.join(amounts)} {currency}".strip() if prices else ""
+        return price_in_words(prices, currency)
 
     @property
     def media_type(self) -> str:

@@ -56,9 +56,10 @@ class ShopTable(PhotoSource):
     @cached_property
     def entries(self) -> list[SourceEntry]:
         """The products, in the order of the table."""
-        images, facts = self.collection.images, self._facts
+        images, facts = self.collection.images, self.collection.facts
+        assert facts is not None, "a table of products has facts"
         columns = zip(*(images[name].to_pylist() for name in ("id", "path", "archive")), strict=True)
-        of_product = dict(zip(facts["image_id"], facts[PRODUCT], strict=True))
+        of_product = dict(zip(*(facts[name].to_pylist() for name in ("image_id", PRODUCT)), strict=True))
         marks = image_marks(self.collection).to_pylist()
         pictures: dict[str, list[SourceEntry]] = defaultdict(list)
         first_rows: dict[str, int] = {}
@@ -71,12 +72,12 @@ class ShopTable(PhotoSource):
         titles = {image: text for _, text, image in self.captions}
         entries: list[SourceEntry] = []
         for product, row in first_rows.items():
-            title = titles.get(product, "")
-            parts = [self._by_product(name).get(product) for name in _CONTEXT]
+            title, about = titles.get(product, ""), self._first_facts[product]
+            parts = [about.get(name) for name in _CONTEXT]
             texts = [str(text) for part in parts for text in (part if isinstance(part, list) else [part]) if text]
             text = title or ", ".join(texts).replace("/", " ")[:_LONGEST_TEXT] or product
             own = tuple(pictures.get(product, ()))
-            category = next(iter(self._by_product("category").get(product) or ()), "")
+            category = next(iter(about.get("category") or ()), "")
             entries.append(
                 ProductEntry(row, product, _mark(product, text, own), title or product, None, None, category, text, own)
             )
@@ -89,8 +90,8 @@ class ShopTable(PhotoSource):
         at_hand = {entry.path: len(entry.pictures) for entry in self.entries if isinstance(entry, ProductEntry)}
         missing = [
             f"{product}: {names[0]}"
-            for product, names in self._by_product(PICTURES).items()
-            if names and len(names) > at_hand[product]
+            for product, about in self._first_facts.items()
+            if len(names := about.get(PICTURES) or []) > at_hand[product]
         ]
         if missing:
             shown = ", ".join(missing[:_SHOWN]) + (", …" if len(missing) > _SHOWN else "")
@@ -114,7 +115,7 @@ class ShopTable(PhotoSource):
 
     def check_pictures(self, had_pictures: bool) -> None:
         """Raise `LibraryError` where the table names pictures, none is there, and the library has some."""
-        named = any(self._by_product(PICTURES).values())
+        named = any(about.get(PICTURES) for about in self._first_facts.values())
         if had_pictures and named and not any(getattr(entry, "pictures", ()) for entry in self.entries):
             raise LibraryError(
                 f"{self.collection.name}: none of the pictures that it names is there: moved, or on a disk that is not "
@@ -124,23 +125,15 @@ class ShopTable(PhotoSource):
             )
 
     @cached_property
-    def _facts(self) -> dict[str, list[Any]]:
+    def _first_facts(self) -> dict[str, dict[str, Any]]:
+        """From product to what the table says of it, which stands beside its first picture."""
         facts = self.collection.facts
         assert facts is not None, "a table of products has facts"
-        names = [name for name in ("image_id", PRODUCT, PICTURES, *_CONTEXT) if name in facts.column_names]
-        return {name: facts[name].to_pylist() for name in names}
-
-    def _by_product(self, name: str) -> dict[str, Any]:
-        """From product to its value of a fact; empty where the table has no such column."""
-        if name not in self._cached:
-            values = self._facts.get(name)
-            pairs = zip(self._facts["image_id"], values or (), strict=values is not None)
-            self._cached[name] = {image: value for image, value in pairs if value is not None}
-        return self._cached[name]
-
-    @cached_property
-    def _cached(self) -> dict[str, dict[str, Any]]:
-        return {}
+        rows = facts.select([name for name in (PRODUCT, PICTURES, *_CONTEXT) if name in facts.column_names]).to_pylist()
+        first: dict[str, dict[str, Any]] = {}
+        for row in rows:
+            first.setdefault(row[PRODUCT], row)
+        return first
 
 
 def see(reader: ImageReader, entry: ProductEntry, has: frozenset[str] | set[str]) -> SeenProduct:

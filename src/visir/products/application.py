@@ -7,7 +7,7 @@ from visir.plugins import Application, Verb
 APPLICATION = Application(
     "products",
     verbs=(Verb("products", "visir.products.cli:app", group="shop"),),
-    formats={"Catalogues": "visir.products.formats:FORMATS"},
+    formats={"Catalogues": "visir.products.opening:FORMATS"},
     views={
         "CategoryEvaluation": "visir.products.reports.evaluation",
         "InferredCategories": "visir.products.reports.inferred_view",

@@ -20,7 +20,7 @@ from visir.encoders.store import Store
 from visir.errors import ConfigurationError, nearest, raise_faults
 from visir.products.opening import NONE, CategoryTree, open_uncategorised, write_new_table
 from visir.products.readers.table import UNCATEGORISED
-from visir.products.systems import CategoryVectorSystem, baseline, vectors_for
+from visir.products.systems import CategoryVectorSystem, baseline
 from visir.products.task import folds
 from visir.products.text_search import catalogue_texts
 from visir.records import Embeddings
@@ -66,16 +66,11 @@ def product_features(
         features = ProductFeatures(system.encoder.name, _placed(system, catalogue.products["id"]), None)
     elif system == WORDS:
         features = _words(catalogue)
-    elif Path(system).is_dir():
-        from visir.products.model import load_categories_model
-
-        model = load_categories_model(system)
-        categories, products = model.embed(vectors_for(model, catalogue, device=device, store=store))
-        features = _of_vectors(catalogue, model.name, categories, products)
-    elif str(system).partition(":")[0] in ("text", "clip"):
+    elif Path(system).is_dir() or str(system).partition(":")[0] in ("text", "clip"):
         loaded = baseline(str(system), catalogue, device=device, store=store)
         assert isinstance(loaded, CategoryVectorSystem)
-        features = _of_vectors(catalogue, loaded.name, loaded.categories, loaded.products)
+        products, categories = _placed(loaded.products, catalogue.products["id"]), catalogue.categories["id"]
+        features = ProductFeatures(loaded.name, products, _placed(loaded.categories, categories))
     else:
         raise ConfigurationError(
             f"unknown system {str(system)!r}: no such folder",
@@ -88,12 +83,6 @@ def product_features(
             hint="name another system, or give titles, attributes or pictures",
         )
     return features
-
-
-def _of_vectors(catalogue: Catalogue, name: str, categories: Embeddings, products: Embeddings) -> ProductFeatures:
-    return ProductFeatures(
-        name, _placed(products, catalogue.products["id"]), _placed(categories, catalogue.categories["id"])
-    )
 
 
 def _placed(embeddings: Embeddings, ids: object) -> NDArray[np.float32]:

@@ -50,7 +50,8 @@ class LandingPage(Tabular):
         catalogue: The products.
         system: What ranked them.
         categories: The categories, in the order in which they were named.
-        prices: Product id to its price as the catalogue has it, without a ".0" at its end.
+        prices: Product id to its price: as the attribute has it, without a ".0" at its end, or in words with the
+            currency.
     """
 
     catalogue: Catalogue
@@ -88,11 +89,12 @@ def landing_page(
         system: What ranks products for the name of a category, as `visir.products.search` takes it; several are fused.
             A product of the category that the system does not find stands at the end.
         k: How many products of each category are shown at most.
-        related: How many products of other categories are shown for each category.
+        related: How many products of other categories are shown for each category; 0 for none.
         relatives: Which categories are too near for those: "path", "siblings" (below one parent) or "tree". See
             `related_products`.
         diverse: Let the categories below take turns. So no single one fills the page.
-        price: The attribute that is the price. Default: one with a usual name. Such as "price", "sale_price".
+        price: The attribute that is the price. Default: one with a usual name ("price", "sale_price", …), else the
+            price that the table tells (`Catalogue.prices`).
         text: How "bm25f" reads words.
         device: Where encoders run.
         store: Where vectors are kept.
@@ -301,7 +303,7 @@ def _price_attribute(catalogue: Catalogue, price: str | None, faults: list[str])
 
 def _prices(catalogue: Catalogue, attribute: str | None, products: set[str]) -> dict[str, str]:
     if attribute is None:
-        return {}
+        return {product: catalogue.prices[product] for product in products & catalogue.prices.keys()}
     table = catalogue.attributes.filter(pc.equal(catalogue.attributes["name"], attribute))
     pairs = zip(table["product_id"].to_pylist(), table["value"].to_pylist(), strict=True)
     return {product: value.removesuffix(".0") for product, value in pairs if product in products}

@@ -15,12 +15,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 
-from visir.collections.sources import SourceKind, find_source
+import visir.products.generated as generated
+import visir.products.readers.abo as abo
+import visir.products.readers.amazon as amazon
+import visir.products.readers.kaggle as kaggle
+import visir.products.readers.table as table
+from visir.collections.sources import Format, SourceKind, find_source
 from visir.display import Displayed, csv_of
 from visir.errors import CollectionError, ConfigurationError, nearest
-from visir.products.formats import FORMATS
 from visir.products.readers.table import UNCATEGORISED, ProductDraft, with_uncategorised
 from visir.records.catalogue import Catalogue
+from visir.registry import Registry
 from visir.storage import check_new_file, new_file
 
 # The tree of categories as arrays: depths, ancestors, and how far a wrong category lies from the right one.
@@ -238,6 +243,11 @@ def check_new_table(path: str | Path) -> None:
     check_new_file(path)
 
 
+# The layouts of catalogues, in the order in which they are tried: a new one is a reader, and its format here.
+
+FORMATS: Registry[Format] = Registry("catalogue format")
+for _format in (kaggle.FLIPKART, kaggle.FASHION, amazon.FORMAT, abo.FORMAT, table.FORMAT, generated.FORMAT):
+    FORMATS.add(_format.name, _format)
 CATALOGUES = SourceKind("catalogue", "catalogues", FORMATS, without_path="generated products need none: generated:2000")
 
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from visir.encoders.base import Encoder
+from visir.encoders.forms import one_each
 from visir.encoders.loading import load_recorded
 from visir.encoders.store import Store
 from visir.errors import ConfigurationError, nearest, raise_faults
@@ -75,12 +76,30 @@ class CategoryVectorSystem(CategorySystem, VectorSystem):
     """Vectors of categories and of products in one space, compared by cosine."""
 
     def __init__(
-        self, name: str, categories: Embeddings, products: Embeddings, *, trained_on: Mask | None = None
+        self,
+        name: str,
+        categories: Embeddings,
+        products: Embeddings,
+        *,
+        trained_on: Mask | None = None,
+        model: CategoriesModel | None = None,
     ) -> None:
         super().__init__({"query": categories, "document": products}, "cosine", name)
         self.categories = categories
         self.products = products
         self.trained_on = trained_on
+        self._model = model
+
+    def query(self, text: str, *, device: str | None = None) -> Embeddings:
+        """The vector of any words, in the space of the products; the id is the text."""
+        card = self.categories.encoder
+        if self._model is not None:
+            vectors = self._model.embed_texts([text])
+        else:
+            vectors = one_each(
+                load_recorded(card.name, self.name, device=device).encode_texts([text], "query"), card.name
+            )
+        return Embeddings("text", pa.array([text]), vectors, card)
 
     @property
     def card(self) -> Mapping[str, Any]:
@@ -208,8 +227,14 @@ def baseline(
     store: Store | None = None,
     others: tuple[str, ...] = (),
 ) -> CategorySystem:
-    """A baseline by its name."""
+    """A baseline by its name, or a trained model by its folder."""
     # name: "bm25", "bm25:plain" (see `TitleBm25`), "text:NAME" (titles; MPNet in the thesis) or "clip:NAME" (pictures).
+    if Path(name).is_dir():
+        from visir.products.model import load_categories_model
+
+        trained = load_categories_model(name)
+        vectors = vectors_for(trained, catalogue, device=device, store=store)
+        return CategoryVectorSystem(trained.name, *trained.embed(vectors), model=trained)
     kind, _, model = name.partition(":")
     if name == "bm25":
         return TitleBm25()

@@ -13,14 +13,12 @@ import pyarrow.compute as pc
 
 from visir.display import Tabular, brief
 from visir.encoders.base import Encoder
-from visir.encoders.forms import one_each
-from visir.encoders.loading import load_recorded
 from visir.encoders.store import Store
 from visir.errors import ConfigurationError, VisirError, raise_faults
 from visir.fingerprint import hash_json
 from visir.products.opening import CategoryTree, open_catalogue
-from visir.products.systems import CategoryVectorSystem, TitleBm25, baseline, vectors_for
-from visir.records import Embeddings, Gallery, Run
+from visir.products.systems import CategoryVectorSystem, TitleBm25, baseline
+from visir.records import Gallery, Run
 from visir.records.catalogue import ATTRIBUTES, Catalogue
 from visir.retrieval.answers import depth_fault
 from visir.retrieval.exact import search as nearest_vectors
@@ -281,18 +279,7 @@ def _answer(
     """The answer of one system."""
     changes: tuple[str, ...] = ()
     unit = "cosine"
-    if Path(system).is_dir():
-        from visir.products.model import load_categories_model
-
-        model = load_categories_model(system)
-        name, vectors_of_products = (
-            model.name,
-            model.embed(vectors_for(model, catalogue, device=device, store=store))[1],
-        )
-        products = _nearest(
-            Embeddings("text", pa.array([query]), model.embed_texts([query]), model.card), vectors_of_products, k
-        )
-    elif system == WORDS:
+    if system == WORDS and not Path(system).is_dir():
         index = text_index(catalogue, language=text.language, bm25f=text.bm25f)
         answer = index.search(query, k, **text.for_queries(index, device=device, store=store))
         name, unit, changes = "BM25F", "BM25F", answer.changes
@@ -307,10 +294,8 @@ def _answer(
             unit, products = "BM25", tuple(zip(ids, map(float, scores[:k]), strict=True))
         else:
             assert isinstance(loaded, CategoryVectorSystem)
-            card = loaded.categories.encoder
-            encoder = load_recorded(card.name, name, device=device)
-            vectors = one_each(encoder.encode_texts([query], "query"), card.name)
-            products = _nearest(Embeddings("text", pa.array([query]), vectors, card), loaded.products, k)
+            run = nearest_vectors(loaded.query(query, device=device), loaded.products, depth=k).run
+            products = tuple(run.answer(query))
     return ProductAnswer(query, name, unit, products, right_products(catalogue, query), catalogue, changes)
 
 
@@ -331,7 +316,3 @@ def right_products(catalogue: Catalogue, query: str) -> frozenset[str] | None:
     products = catalogue.products
     belongs = pc.is_in(products["category_id"], catalogue.categories["id"].filter(pa.array(inside)).combine_chunks())
     return frozenset(products["id"].filter(belongs).to_pylist())
-
-
-def _nearest(queries: Embeddings, products: Embeddings, k: int) -> Ranking:
-    return tuple(nearest_vectors(queries, products, depth=k).run.answer(queries.ids[0].as_py()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -98,6 +98,7 @@ class Catalogue(Displayed):
         root: The folder of the images.
         source: Where the catalogue comes from.
         notes: What the reader left out, in words with counts; not part of the fingerprint.
+        prices: Product id to what customers pay for it, in words ("49.90 EUR"); not part of the fingerprint.
 
     Raises:
         CollectionError: The message lists every fault: missing and duplicate ids, attributes of unknown products or
@@ -119,6 +120,7 @@ class Catalogue(Displayed):
     root: Path = field(default_factory=Path)
     source: str = ""
     notes: tuple[str, ...] = ()
+    prices: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for table, schema in (("products", PRODUCTS), ("attributes", ATTRIBUTES), ("categories", CATEGORIES)):

@@ -1,13 +1,14 @@
 """A shop's table of products: CSV, TSV, JSON lines or Parquet, one row per product or several with the same id.
 
-A product becomes one image of the collection for each of its pictures (or one without a picture), under its id; its
-title is the caption, its categories, prices and other columns are facts of the first of these images.
+It is read once, into `ShopContents`. A library makes a collection of it: each picture of a product is an image (or
+there is one without a picture) under its id; its title is the caption, its categories, prices and other columns are
+facts of the first of these images. `visir.products.readers.table` makes a catalogue of it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -25,7 +26,9 @@ from visir.collections.readers.shop_cells import (
     as_folder,
     attribute_pairs,
     picture_names,
+    price_in_words,
     read_amounts,
+    says_nothing,
     text_of,
     without_entities,
 )
@@ -53,13 +56,14 @@ DESCRIPTION = ("description", "product_description", "about_product", "body_html
                "short_description", "beschreibung")  # fmt: skip
 IMAGE = ("image", "images", "image_path", "image_paths", "file_name", "filename", "image_file", "image_name",
          "picture", "pictures", "photo", "photos", "image_url", "image_urls", "image_link", "image_src", "img",
-         "bild")  # fmt: skip
+         "bild", "base_image", "main_image", "main_image_url")  # fmt: skip
 CATEGORY = ("category_path", "category_paths", "category_tree", "product_category_tree", "breadcrumbs", "breadcrumb",
             "category", "categories", "product_category", "product_categories", "google_product_category",
             "product_type", "kategorie", "department", "type")  # fmt: skip
-PRICE = ("price", "selling_price", "sale_price", "discounted_price", "current_price", "final_price", "unit_price",
+PRICE = ("price_tax_incl", "price_tax_included", "price", "selling_price",
+         "sale_price", "discounted_price", "current_price", "final_price", "unit_price",
          "price_eur", "price_usd", "price_gbp", "retail_price", "list_price", "regular_price", "variant_price", "preis",
-         "prix", "precio", "mrp")  # fmt: skip
+         "prix", "precio", "mrp", "price_tax_excl", "price_tax_excluded")  # fmt: skip
 _PAID = tuple(dict.fromkeys(("sale_price", "special_price", "discounted_price", *PRICE)))
 """The same, of several the one first that customers pay where it is there."""
 BRAND = ("brand", "brand_name", "manufacturer", "vendor", "make", "marke", "hersteller")
@@ -73,7 +77,7 @@ _NAMED_LEVELS = (
     ("category", "subcategory", "subsubcategory"),
     ("category", "sub_category", "sub_sub_category"),
 )
-_IMAGES = re.compile(r"(?:additional_)?(?:image|picture|photo|img)(?:_(?:url|link|src|path|file))?_?\d+"
+_IMAGES = re.compile(r"(?:additional_|other_)?(?:image|picture|photo|img)(?:_(?:url|link|src|path|file))?_?\d+"
                      r"|additional_image(?:_link|_url)?s?")  # fmt: skip
 _MONEY = re.compile(r"(?:^|_)(?:price|preis|prix|precio|mrp|msrp|rrp|uvp)(?:_|$)")
 
@@ -86,6 +90,12 @@ def plain(name: str) -> str:
         ('product_type', 'product_category', 'price')
     """
     return re.sub(r"[\W_]+", "_", name.strip().lower()).strip("_")
+
+
+def by_plain_name(columns: Sequence[str]) -> dict[str, str]:
+    """From the plain name of each column to it, also without what is in brackets at its end: "Body (HTML)"."""
+    without = {plain(re.sub(r"\s*\([^()]*\)\s*$", "", name)): name for name in reversed(columns)}
+    return without | {plain(name): name for name in reversed(columns)}
 
 
 @dataclass(frozen=True)
@@ -117,24 +127,54 @@ class ShopColumns:
         category_column: str | None = None,
         price_column: str | None = None,
         brand_column: str | None = None,
+        attributes_column: str | None = None,
     ) -> ShopColumns:
-        """Find them among the columns of a table."""
-        finder = _Finder(path, columns)
-        identifier = finder.first("id", id_column, ID)
-        levels = finder.several(category_column) or _levels(columns)
-        category = levels or tuple(filter(None, [finder.first("category", None, CATEGORY)]))
-        images = finder.several(image_column)
+        """Find them among the columns of a table; some may have been named."""
+        given = {"id": id_column, "title": title_column, "image": image_column, "category": category_column,
+                 "price": price_column, "brand": brand_column, "attributes": attributes_column}  # fmt: skip
+        by_name = by_plain_name(columns)
+        faults: list[str] = []
+        doubts: list[str] = []
+
+        def several(role: str) -> tuple[str, ...]:
+            text = given[role]
+            names = [name.strip() for name in text.split(",")] if text and text not in columns else filter(None, [text])
+            by_place = {str(place): name for place, name in enumerate(columns, start=1)}
+            names = [name if name in columns else by_place.get(name, name) for name in names]
+            faults.extend(f"no column {name!r} ({nearest(name, columns)})" for name in names if name not in columns)
+            return tuple(name for name in names if name in columns)
+
+        def first(role: str, usual: Sequence[str]) -> str | None:
+            if given.get(role) is not None:
+                return next(iter(several(role)), None)
+            fitting = list(dict.fromkeys(by_name[name] for name in usual if name in by_name))
+            if len(fitting) > 1 and role in ("id", "category"):
+                others = ", ".join(map(repr, fitting[1:]))
+                doubts.append(f"{role}: column {fitting[0]!r} (not {others}, {role}_column= names another)")
+            return fitting[0] if fitting else None
+
+        def paid() -> tuple[str, ...]:
+            named = tuple(dict.fromkeys(by_name[name] for name in _PAID if name in by_name))
+            # One field has one currency: "price EUR" is not filled up from "price USD".
+            currency = next(filter(None, map(_currency_in, named)), None)
+            fitting = tuple(name for name in named if _currency_in(name) in (None, currency))
+            if len(named) > 1:
+                others = "".join(f", not {name!r}" for name in named if name not in fitting)
+                shown = ", else ".join(map(repr, fitting))
+                doubts.append(f"price: column {shown}{others} (price_column= names one)")
+            return fitting
+
+        identifier = first("id", ID)
+        category = several("category") or _levels(columns) or tuple(filter(None, [first("category", CATEGORY)]))
+        images = several("image")
         if not images:
-            first = finder.first("image", None, IMAGE)
-            further = [name for name in columns if _IMAGES.fullmatch(plain(name)) and name != first]
-            images = tuple(filter(None, [first, *further]))
-        title = finder.first("title", title_column, TITLE)
-        description = finder.first("description", None, DESCRIPTION)
-        prices = finder.several(price_column) or finder.every("price", _PAID)
-        brand = finder.first("brand", brand_column, BRAND)
-        currency = finder.first("currency", None, CURRENCY)
-        attributes = finder.first("attributes", None, ATTRIBUTES)
-        faults = finder.faults
+            main = first("image", IMAGE) if image_column is None else None
+            further = [name for name in columns if _IMAGES.fullmatch(plain(name)) and name != main]
+            images = tuple(filter(None, [main, *further]))
+        title, description = first("title", TITLE), first("description", DESCRIPTION)
+        prices = several("price") or paid()
+        brand, currency = first("brand", BRAND), first("currency", CURRENCY)
+        attributes = first("attributes", ATTRIBUTES)
         if identifier is None and not faults:
             raise CollectionError(
                 f"{path}, line 1: no column of product ids.",
@@ -149,47 +189,7 @@ class ShopColumns:
         used = {identifier, title, description, brand, currency, attributes, *prices, *images, *category}
         others = tuple(name for name in columns if name not in used)
         return cls(identifier, title, description, images, category, prices, brand, currency, attributes, money, others,
-                   tuple(finder.doubts))  # fmt: skip
-
-
-class _Finder:
-    """Finds columns, and writes down what is wrong and what is in doubt."""
-
-    def __init__(self, path: Path | str, columns: Sequence[str]) -> None:
-        self.path, self.columns = path, columns
-        self.faults: list[str] = []
-        self.doubts: list[str] = []
-        self._by_name: dict[str, str] = {}
-        for name in columns:
-            self._by_name.setdefault(plain(name), name)
-
-    def first(self, role: str, given: str | None, usual: Sequence[str]) -> str | None:
-        if given is not None:
-            return next(iter(self.several(given)), None)
-        fitting = [self._by_name[name] for name in usual if name in self._by_name]
-        if len(fitting) > 1 and role in ("id", "category"):
-            others = ", ".join(map(repr, fitting[1:]))
-            self.doubts.append(f"{role}: column {fitting[0]!r} (not {others}, {role}_column= names another)")
-        return fitting[0] if fitting else None
-
-    def every(self, role: str, usual: Sequence[str]) -> tuple[str, ...]:
-        named = tuple(self._by_name[name] for name in usual if name in self._by_name)
-        # One field has one currency: "price EUR" is not filled up from "price USD".
-        currency = next(filter(None, map(_currency_in, named)), None)
-        fitting = tuple(name for name in named if _currency_in(name) in (None, currency))
-        if len(named) > 1:
-            others = "".join(f", not {name!r}" for name in named if name not in fitting)
-            columns = ", else ".join(map(repr, fitting))
-            self.doubts.append(f"{role}: column {columns}{others} ({role}_column= names one)")
-        return fitting
-
-    def several(self, given: str | None) -> tuple[str, ...]:
-        names = [name.strip() for name in given.split(",")] if given and given not in self.columns else [given]
-        known = tuple(name for name in names if name in self.columns)
-        self.faults += [
-            f"no column {name!r} ({nearest(name, self.columns)})" for name in names if name and name not in self.columns
-        ]
-        return tuple(filter(None, known))
+                   tuple(doubts))  # fmt: skip
 
 
 def _levels(columns: Sequence[str]) -> tuple[str, ...]:
@@ -208,6 +208,203 @@ def _levels(columns: Sequence[str]) -> tuple[str, ...]:
         if len(present) > 1 and names[0] in by_name:
             return tuple(present)
     return ()
+
+
+# The products of a table, whatever they become.
+
+
+_LONGEST = 160
+"""Characters of an example of what was left out."""
+
+
+@dataclass(slots=True)
+class ShopProduct:
+    """A product, from its first row on."""
+
+    place: str  # "line 7"
+    title: str  # its title, "" where it has none
+    row: dict[str, Any]  # its cells; an empty one is filled from a later row with the same id
+    pictures: list[str]  # the file names of its pictures
+    paths: list[tuple[str, ...]]  # its category paths
+    is_whole: bool  # whether each level of the first path has a name, which is a text
+
+
+@dataclass(frozen=True)
+class ShopContents:
+    """A table of products, as it was read."""
+
+    header: tuple[str, ...]  # all its columns
+    columns: ShopColumns | None  # those with a cell; None for an empty table
+    products: dict[str, ShopProduct]  # by id, in the order of their first rows
+    left_out: Counts  # the rows that cannot be read
+    report: Counts  # what was joined, or read as something else
+    category: str  # how a cell of categories is read, as an example; "" where there is none
+
+
+def read_shop(
+    path: Path,
+    fault: Callable[[str], object],
+    *,
+    separator: str | None = None,
+    paths_separator: str | None = None,
+    bad_rows: str = "stop",
+    encoding: str = "",
+    delimiter: str = "",
+    **given: str | None,
+) -> ShopContents:
+    """Read a table of products; `fault` gets every row that cannot be read, unless these are to be skipped."""
+    # - Rows with the same id are one product where no cell contradicts: pictures and categories are added up, empty
+    #   cells filled. Where one does, the first row counts, and both lines are reported.
+    # - A category cell may hold one path or several. How it is written is found out (`CategoryStyle.find`).
+    # - HTML entities are read as characters (`without_entities`), but for ids.
+    # Columns without any cell are left out of account.
+    left_out, report = Counts(), Counts()
+
+    def wrong(plural: str, place: str, detail: str, message: str) -> None:
+        if bad_rows == "skip":
+            left_out.count(plural, f"{place}: {detail}" if detail else place, longest=_LONGEST)
+        else:
+            fault(message)
+
+    def on_fault(kind: RowFault, place: str, detail: str) -> None:
+        wrong(kind.plural, place, detail, f"{path.name}, {place}: {kind.message.format(detail)}; mend it, or leave "
+              "such rows out: bad_rows=skip")  # fmt: skip
+
+    layout = None
+    if is_text_table(path):
+        layout = text_layout(path, header="yes", encoding=encoding, delimiter=delimiter)
+    rows = list(read_rows(path, on_fault, layout=layout))
+    header = list(dict.fromkeys(name for _, row in (rows if layout is None else rows[:1]) for name in row))
+    if not rows:
+        header = all_columns(path) if layout is None else csv_columns(path, lambda *_: None, layout)
+    if not header:
+        return ShopContents((), None, {}, left_out, report, "")
+    named = {name.strip() for text in given.values() if text for name in (text, *text.split(","))}
+    unused = set(header) - named
+    for _, row in rows:
+        unused -= {name for name in unused if row.get(name) not in (None, "", [])}
+    names = [name for name in header if name not in unused or not rows]
+    columns = ShopColumns.find(path, names, **given)
+    known = (columns.title, columns.brand, columns.currency, *columns.images, *columns.category, *columns.prices)
+    meant = frozenset(filter(None, known))
+    for place, row in rows:
+        _make_plain(row, columns, meant, place, report)
+    paths_of, category = _categories(path, columns, rows, separator, paths_separator)
+    products: dict[str, ShopProduct] = {}
+    for place, row in rows:
+        identifier = row.get(columns.id)
+        product = None if isinstance(identifier, dict | list) else text_of(identifier)
+        if product is None:
+            hint = "give it one, or leave such rows out: bad_rows=skip"
+            wrong("rows without a product id", place, "", f"{place}, column {columns.id!r}: no id; {hint}")
+            continue
+        try:
+            paths, is_whole = paths_of(row)
+        except ValueError as unread:
+            wrong("products with an unreadable category path", place, f"{product!r}: {unread}",
+                  f"{place}, column {columns.category[0]!r}: {unread}")  # fmt: skip
+            continue
+        pictures: dict[str, None] = {}
+        for column in columns.images:
+            names = picture_names(row.get(column))
+            pictures |= dict.fromkeys(names)
+            if not names and row.get(column) not in (None, "", []):
+                report.count("pictures that are no file name (the product is kept)",
+                             f"{place}: {product!r}: {_short(row[column])}")  # fmt: skip
+        title = text_of(row.get(columns.title)) if columns.title else None
+        now = ShopProduct(place, title or "", row, list(pictures), list(paths), is_whole)
+        before = products.setdefault(product, now)
+        if before is not now:
+            _join(before, now, product, columns, report)
+    return ShopContents(tuple(header), columns, products, left_out, report, category)
+
+
+def _make_plain(row: dict[str, Any], columns: ShopColumns, meant: frozenset[str], place: str, report: Counts) -> None:
+    """Read HTML entities as characters, and words for what is missing as nothing; the id stays as it is."""
+    for name, cell in row.items():
+        if cell is None or name == columns.id:
+            continue
+        if name == columns.title and isinstance(cell, list | dict):
+            report.count("titles that are not text (the product is kept)", f"{place}: {_short(cell)}")
+            row[name] = None
+        elif name in meant and type(cell) is str and len(cell) < 8 and says_nothing(cell):
+            report.count(f"cells of {name} that say that there is nothing", f"{place}: {cell!r}")
+            row[name] = None
+        elif type(cell) is not str or "&" in cell:
+            read = without_entities(cell)
+            if read != cell:
+                report.count("cells with HTML entities (read as characters)", f"{place}: {_short(read)}")
+                row[name] = read
+
+
+_Paths = tuple[Sequence[tuple[str, ...]], bool]
+
+
+def _categories(
+    path: Path,
+    columns: ShopColumns,
+    rows: Sequence[tuple[str, dict[str, Any]]],
+    separator: str | None,
+    paths_separator: str | None,
+) -> tuple[Callable[[Mapping[str, Any]], _Paths], str]:
+    """What reads the category paths of a row (`CategoryStyle.read_strictly`), and how it reads one, in words."""
+    if len(columns.category) != 1:
+
+        def of_levels(row: Mapping[str, Any]) -> _Paths:
+            cells = [str(row.get(column) or "").strip() for column in columns.category]
+            while cells and not cells[-1]:
+                cells.pop()
+            names = tuple(filter(None, cells))
+            return ([names] if names else []), len(names) == len(cells)
+
+        return of_levels, ""
+    column = columns.category[0]
+    cells = [cell for _, row in rows if (cell := row.get(column)) not in (None, "")]
+    style = CategoryStyle.find(f"{path}, column {column!r}", cells, separator=separator,
+                               paths_separator=paths_separator)  # fmt: skip
+    deepest, most, shown = None, 0, ""
+    for cell in cells:
+        try:
+            paths = style.read_strictly(cell)[0]
+        except ValueError:
+            continue
+        if (depth := max(map(len, paths), default=0)) > most:
+            deepest, most, shown = cell, depth, " and ".join(" > ".join(names) for names in paths[:2])
+    words = f"category {str(deepest)[:80]!r} is read as {shown} (separator= and paths_separator= change it)"
+    return (lambda row: style.read_strictly(row.get(column))), words if most else ""
+
+
+def _join(before: ShopProduct, now: ShopProduct, product: str, columns: ShopColumns, report: Counts) -> None:
+    """Add a row to the product of an earlier one with the same id, unless they contradict each other."""
+    apart = {columns.id, *columns.images, *columns.category}
+    differing = [
+        name
+        for name, cell in now.row.items()
+        if name not in apart and cell not in (None, "") and before.row.get(name) not in (None, "", cell)
+    ]
+    # In a row that repeats no title stand another variant and its picture, as Shopify exports them.
+    is_variant = columns.title is not None and now.row.get(columns.title) in (None, "")
+    if differing and not is_variant:
+        name = differing[0]
+        report.count(
+            "rows with the id of an earlier product and other values (the first row counts)",
+            f"{product!r} in {before.place} and {now.place}: {name} {_short(before.row.get(name))} and "
+            f"{_short(now.row.get(name))}",
+        )
+        return
+    variants = " (of variants: other values are those of the first)" if differing else ""
+    report.count(f"rows joined to an earlier one with the same id{variants}",
+                 f"{product!r}: {now.place} to {before.place}")  # fmt: skip
+    before.row |= {name: cell for name, cell in now.row.items() if before.row.get(name) in (None, "")}
+    before.title = before.title or now.title
+    before.pictures += [name for name in now.pictures if name not in before.pictures]
+    before.is_whole = before.is_whole if before.paths else now.is_whole
+    before.paths += [names for names in now.paths if names not in before.paths]
+
+
+def _short(value: object) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 40 else f"{shown[:39]}…"
 
 
 # The columns of a table of products as typed fields: prices and numbers as numbers, the rest as text.
@@ -233,15 +430,11 @@ def field_columns(
     # The price is called "price" and the brand "brand", whatever their columns are called; other columns keep their
     # names. A price range has two values.
     fields: dict[str, list[Any]] = {}
-    read = {name: _money(name, rows, places, decimal, draft, report) for name in columns.money}
+    read = {name: _money(name, rows, places, decimal, draft.fault, report) for name in columns.money}
     if columns.prices:
-        amounts = [next((pair for pair in pairs if pair[0]), ((), None))
-                   for pairs in zip(*(read[name] for name in columns.prices), strict=True)]  # fmt: skip
-        fields["price"] = _as_values([numbers for numbers, _ in amounts])
-        stated = [text_of(row.get(columns.currency)) for row in rows] if columns.currency else [None] * len(rows)
-        fields["currency"] = [
-            (code or beside) if numbers else None for code, (numbers, beside) in zip(stated, amounts, strict=True)
-        ]
+        paid = _paid(columns, rows, read)
+        fields["price"] = _as_values([numbers for numbers, _ in paid])
+        fields["currency"] = [currency if numbers else None for numbers, currency in paid]
     for name, pairs in read.items():
         if name not in columns.prices[:1]:
             own = "regular price" if plain(name) == "price" else name
@@ -255,7 +448,8 @@ def field_columns(
             fields[_free(name, fields)] = _typed([row.get(name) for row in rows], decimal)
     if columns.attributes:
         cells = [row.get(columns.attributes) for row in rows]
-        attributes, unread = _attributes(cells)
+        no_pair = "attributes that are no pair of name and value"
+        attributes, unread = _attributes(cells, lambda entry: report.count(no_pair, _short(entry)))
         if 2 * len(unread) > len(cells):  # written in another way: text that can be searched all the same
             fields[_free(columns.attributes, fields)] = [text_of(cell) for cell in cells]
             return fields
@@ -279,22 +473,46 @@ def _money(
     rows: Sequence[Mapping[str, Any]],
     places: Sequence[str],
     decimal: str | None,
-    draft: Draft,
+    fault: Callable[[str], object],
     report: Counts,
 ) -> list[_Amount]:
     """What a column of prices says of each product."""
     cells = [row.get(name) for row in rows]
     amounts = read_amounts(cells, decimal=cast("Decimal | None", decimal))
-    for row, fault in amounts.faults[:_MOST_FAULTS]:
-        draft.fault(f"{places[row]}, column {name!r}: {fault}")
+    for row, doubt in amounts.faults[:_MOST_FAULTS]:
+        fault(f"{places[row]}, column {name!r}: {doubt}")
     if len(amounts.faults) > _MOST_FAULTS:
-        draft.fault(f"column {name!r}: {len(amounts.faults) - _MOST_FAULTS:,} more cells like these")
+        fault(f"column {name!r}: {len(amounts.faults) - _MOST_FAULTS:,} more cells like these")
     for row in amounts.unread:
         report.count(
             f"cells of {name} that are no price (the product is kept)", f"{places[row]}: {str(cells[row])[:40]!r}"
         )
     of_header = _currency_in(name)
     return [(numbers, mark or of_header) for numbers, mark in zip(amounts.values, amounts.currencies, strict=True)]
+
+
+def _paid(
+    columns: ShopColumns, rows: Sequence[Mapping[str, Any]], read: Mapping[str, Sequence[_Amount]]
+) -> list[_Amount]:
+    """What customers pay for each product: of the columns of prices the first that has a number; and the currency."""
+    nothing: _Amount = ((), None)
+    first = [next((amount for amount in amounts if amount[0]), nothing)
+             for amounts in zip(*(read[name] for name in columns.prices), strict=True)]  # fmt: skip
+    stated = [text_of(row.get(columns.currency)) for row in rows] if columns.currency else [None] * len(rows)
+    return [(numbers, code or beside) for code, (numbers, beside) in zip(stated, first, strict=True)]
+
+
+def prices_in_words(shop: ShopContents, columns: ShopColumns, decimal: str | None) -> dict[str, str]:
+    """What customers pay for each product of a shop that has a price, as `price_in_words` says it."""
+    rows, places = [about.row for about in shop.products.values()], [about.place for about in shop.products.values()]
+    doubtful = "prices that can be read in two ways (the product is kept)"
+    read = {
+        name: _money(name, rows, places, decimal, lambda text: shop.report.count(doubtful, text), shop.report)
+        for name in columns.prices
+    }
+    paid = _paid(columns, rows, read) if columns.prices else []
+    words = (price_in_words(numbers, currency) for numbers, currency in paid)
+    return {product: text for product, text in zip(shop.products, words, strict=False) if text}
 
 
 def _as_values(amounts: Sequence[tuple[float, ...]]) -> list[Any]:
@@ -331,16 +549,18 @@ def _typed(cells: Sequence[Any], decimal: str | None) -> list[Any]:
     return [text or None for text in texts]
 
 
-def _attributes(cells: Sequence[Any]) -> tuple[dict[str, list[Any]], list[int]]:
+def _attributes(cells: Sequence[Any], reject: Callable[[object], None]) -> tuple[dict[str, list[Any]], list[int]]:
     """The attributes of each product, by name, and the rows whose cell is neither JSON nor a hash of Ruby."""
+    # What is no pair of name and value goes to `reject`.
     columns: dict[str, list[Any]] = {}
     unread = []
     for row, cell in enumerate(cells):
         try:
-            for name, value in attribute_pairs(cell, lambda _: None):
+            for name, value in attribute_pairs(cell, reject):
                 if isinstance(name, str) and name.strip() and value not in (None, ""):
-                    column = columns.setdefault(name.strip(), [None] * len(cells))
-                    column[row] = value if isinstance(value, int | float | list) else str(value)
+                    if (name := name.strip()) not in columns:
+                        columns[name] = [None] * len(cells)
+                    columns[name][row] = value if isinstance(value, int | float | list) else str(value)
         except ValueError:
             unread.append(row)
     return columns, unread
@@ -361,244 +581,74 @@ NOTE = "products: "
 """How the notes of a source begin that say how a table was read, and what was counted in it."""
 
 
-@dataclass(slots=True)
-class _Product:
-    """A product, from its first row on."""
-
-    place: str  # "line 7"
-    row: dict[str, Any]  # its cells; an empty one is filled from a later row with the same id
-    pictures: list[str]  # the file names of its pictures
-    paths: list[tuple[str, ...]]  # its category paths
-
-
-def read(
-    path: Path,
-    *,
-    id_column: str | None = None,
-    title_column: str | None = None,
-    image_column: str | None = None,
-    category_column: str | None = None,
-    price_column: str | None = None,
-    brand_column: str | None = None,
-    separator: str | None = None,
-    paths_separator: str | None = None,
-    decimal: str = "",
-    bad_rows: str = "stop",
-    encoding: str = "",
-    delimiter: str = "",
-) -> Draft:
-    """Read a table of products."""
-    # - Rows with the same id are one product where no cell contradicts: pictures and categories are added up, empty
-    #   cells filled. Where one does, the first row counts, and both lines are reported.
+def read(path: Path, *, decimal: str = "", **options: Any) -> Draft:
+    """Read a table of products as a collection."""
     # - A product may have no picture, no category, no title and no price; each is counted and named.
-    # - A category cell may hold one path or several. How it is written is found out (`CategoryStyle.find`).
     # - Prices are numbers, whatever sign of a currency stands beside them (`read_amounts`); other columns are numbers
     #   where all their cells are.
-    # - HTML entities are read as characters (`without_entities`), but for ids.
-    # Columns without any cell are left out of account.
     draft = Draft(plain_stem(path), path.parent, f"table of products {path.name}")
-    report = Counts()
-
-    def on_fault(fault: RowFault, place: str, detail: str) -> None:
-        if bad_rows == "skip":
-            report.count(f"{fault.plural} (left out)", f"{place}: {detail}")
-        else:
-            draft.fault(f"{path.name}, {place}: {fault.message.format(detail)}; mend it, or leave such rows out: "
-                        "bad_rows=skip")  # fmt: skip
-
-    layout = None
-    if is_text_table(path):
-        layout = text_layout(path, header="yes", encoding=encoding, delimiter=delimiter)
-    names = csv_columns(path, on_fault, layout) if layout is not None else all_columns(path)
-    rows = list(read_rows(path, on_fault, layout=layout))
-    named = {name.strip() for given in (image_column, category_column) for name in (given or "").split(",")}
-    named |= {id_column or "", title_column or "", price_column or "", brand_column or ""}
-    in_use = {name for _, row in rows for name, cell in row.items() if cell not in (None, "", [])} | named
-    names = [name for name in names if name in in_use or not rows]
-    columns = ShopColumns.find(path, names, id_column=id_column, title_column=title_column, image_column=image_column,
-                               category_column=category_column, price_column=price_column,
-                               brand_column=brand_column)  # fmt: skip
-    rows = [(place, _plain_cells(row, columns, place, report)) for place, row in rows]
-    categories = _Categories(path, columns, rows, separator, paths_separator)
-    products = _products(draft, report, columns, categories, rows, bad_rows)
-    _add(draft, report, columns, products, decimal or None)
-    if not products and not draft.faults:
-        draft.fault(f"{path.name}: no products below its header line; is it the right file?")
+    shop = read_shop(path, draft.fault, **options)
+    if not shop.products and not draft.faults:
+        draft.fault(f"{path.name}: it is empty, or has no products below its header line; is it the right file?")
+    if shop.columns is None:
+        return draft
+    columns, report = shop.columns, shop.report
+    _add(draft, shop, columns, decimal or None)
     found_columns = {
         "id": columns.id, "title": columns.title, "pictures": ", ".join(columns.images),
         "category": ", ".join(columns.category), "price": ", ".join(columns.prices), "brand": columns.brand,
     }  # fmt: skip
     read_as = ", ".join(f"{role} from {name!r}" for role, name in found_columns.items() if name)
     pictureless = [] if columns.images else ["no column of pictures (image_column= names it)"]
-    lines = [f"{len(products):,} read, {read_as}", *pictureless, *columns.doubts, *categories.lines]
+    lines = [f"{len(shop.products):,} read, {read_as}", *pictureless, *columns.doubts, *filter(None, [shop.category])]
+    lines += shop.left_out.lines("{what} (left out): {count:,} ({shown})", ", ")
     lines += report.lines("{what}: {count:,} ({shown})", ", ")
     draft.notes += [NOTE + line.replace("; ", ", ") for line in lines]
     return draft
 
 
-class _Categories:
-    """Reads the category paths of rows."""
-
-    def __init__(
-        self,
-        path: Path,
-        columns: ShopColumns,
-        rows: list[tuple[str, dict[str, Any]]],
-        separator: str | None,
-        paths_separator: str | None,
-    ) -> None:
-        self.columns, self.style, self.lines = columns.category, CategoryStyle(), []
-        if len(self.columns) != 1:
-            return
-        cells = [cell for _, row in rows if (cell := row.get(self.columns[0])) not in (None, "")]
-        where = f"{path}, column {self.columns[0]!r}"
-        self.style = CategoryStyle.find(where, cells, separator=separator, paths_separator=paths_separator)
-        deepest = max(
-            cells, key=lambda cell: max((len(names) for names in self._safely(cell)), default=0), default=None
-        )
-        if deepest is not None and (paths := self._safely(deepest)):
-            shown = " and ".join(" > ".join(names) for names in paths[:2])
-            self.lines = [
-                f"category {str(deepest)[:80]!r} is read as {shown} (separator= and paths_separator= change it)"
-            ]
-
-    def of(self, row: Mapping[str, Any]) -> list[tuple[str, ...]]:
-        """The paths of a row. Raises `ValueError` for what is no path."""
-        if len(self.columns) == 1:
-            return self.style.read(row.get(self.columns[0]))
-        names = [str(row.get(column) or "").strip() for column in self.columns]
-        while names and not names[-1]:
-            names.pop()
-        path = tuple(name for name in names if name)
-        return [path] if path else []
-
-    def _safely(self, cell: object) -> list[tuple[str, ...]]:
-        try:
-            return self.style.read(cell)
-        except ValueError:
-            return []
-
-
-def _plain_cells(row: Mapping[str, Any], columns: ShopColumns, place: str, report: Counts) -> dict[str, Any]:
-    """The cells of a row without HTML entities; the id stays as it is."""
-    cells = {name: cell if name == columns.id else without_entities(cell) for name, cell in row.items()}
-    for name, cell in cells.items():
-        if cell != row[name]:
-            report.count("cells with HTML entities (read as characters)", f"{place}: {_short(cell)}")
-    return cells
-
-
-def _products(
-    draft: Draft,
-    report: Counts,
-    columns: ShopColumns,
-    categories: _Categories,
-    rows: list[tuple[str, dict[str, Any]]],
-    bad_rows: str,
-) -> dict[str, _Product]:
-    """The products by id, in the order of their first rows."""
-    products: dict[str, _Product] = {}
-    apart = {columns.id, *columns.images, *columns.category}
-    for place, row in rows:
-        identifier = row.get(columns.id)
-        product = "" if identifier is None or isinstance(identifier, dict | list) else str(identifier).strip()
-        if not product:
-            if bad_rows == "skip":
-                report.count("rows without an id (left out)", place)
-            else:
-                draft.fault(
-                    f"{place}, column {columns.id!r}: no id; give it one, or leave such rows out: bad_rows=skip"
-                )
-            continue
-        try:
-            paths = categories.of(row)
-        except ValueError as fault:
-            draft.fault(f"{place}, column {columns.category[0]!r}: {fault}")
-            continue
-        pictures = [name for column in columns.images for name in picture_names(row.get(column))]
-        before = products.get(product)
-        if before is None:
-            products[product] = _Product(place, dict(row), list(dict.fromkeys(pictures)), paths)
-            continue
-        differing = [
-            name
-            for name, cell in row.items()
-            if name not in apart and cell not in (None, "") and before.row.get(name) not in (None, "", cell)
-        ]
-        # In a row that repeats no title stand another variant and its picture, as Shopify exports them.
-        is_variant = columns.title is not None and row.get(columns.title) in (None, "")
-        if differing and not is_variant:
-            name = differing[0]
-            report.count(
-                "rows with the id of an earlier product and other values (the first row counts)",
-                f"{product!r} in {before.place} and {place}: {name} {_short(before.row.get(name))} and "
-                f"{_short(row.get(name))}",
-            )
-            continue
-        variants = " (of variants: other values are those of the first)" if differing else ""
-        report.count(
-            f"rows joined to an earlier one with the same id{variants}", f"{product!r}: {place} to {before.place}"
-        )
-        before.row |= {name: cell for name, cell in row.items() if before.row.get(name) in (None, "")}
-        before.pictures += [name for name in pictures if name not in before.pictures]
-        before.paths += [names for names in paths if names not in before.paths]
-    return products
-
-
-def _add(
-    draft: Draft, report: Counts, columns: ShopColumns, products: Mapping[str, _Product], decimal: str | None
-) -> None:
+def _add(draft: Draft, shop: ShopContents, columns: ShopColumns, decimal: str | None) -> None:
     """Put the products into the draft."""
     first_rows: list[int] = []
     shows: list[str] = []
-    for product, about in products.items():
+    for product, about in shop.products.items():
         first_rows.append(len(draft.ids))
         for number, name in enumerate(about.pictures or [None], start=1):
             image = product if number == 1 else f"{product}#{number}"
-            while number > 1 and image in products:
+            while number > 1 and image in shop.products:
                 image += "'"
             draft.add_image(image, name)
             shows.append(product)
-        title = str(about.row.get(columns.title) or "").strip() if columns.title else ""
-        if title:
-            draft.add_caption(product, title, product)
-        for what, is_there in (("picture", about.pictures), ("category", about.paths), ("title", title)):
+        if about.title:
+            draft.add_caption(product, about.title, product)
+        for what, is_there in (("picture", about.pictures), ("category", about.paths), ("title", about.title)):
             if not is_there:
-                report.count(f"without a {what}", product)
-    about_products = list(products.values())
-    facts = field_columns(
-        columns,
-        [about.row for about in about_products],
-        [about.place for about in about_products],
-        decimal,
-        draft,
-        report,
-    )
-    for product, price in zip(products, facts.get("price", ()), strict=False):
+                shop.report.count(f"without a {what}", product)
+    products = list(shop.products.values())
+    rows, places = [about.row for about in products], [about.place for about in products]
+    facts = field_columns(columns, rows, places, decimal, draft, shop.report)
+    for product, price in zip(shop.products, facts.get("price", ()), strict=False):
         if price is None:
-            report.count("without a price", product)
-    facts["category"] = [[as_folder(path) for path in about.paths] or None for about in about_products]
-    facts[PICTURES] = [about.pictures or None for about in about_products]
+            shop.report.count("without a price", product)
+    facts["category"] = [[as_folder(path) for path in about.paths] or None for about in products]
+    facts[PICTURES] = [about.pictures or None for about in products]
     table: dict[str, Any] = {"image_id": draft.ids, PRODUCT: shows}
     for name, values in facts.items():
         if all(value is None for value in values):
             continue
-        spread: list[Any] = [None] * len(draft.ids)
-        for row, value in zip(first_rows, values, strict=True):
-            spread[row] = value
+        spread = values
+        if len(values) < len(draft.ids):  # a fact stands beside the first picture of its product
+            spread = [None] * len(draft.ids)
+            for row, value in zip(first_rows, values, strict=True):
+                spread[row] = value
         table[name] = spread
     draft.facts = pa.table({name: pa.array(values) for name, values in table.items()})
-
-
-def _short(value: object) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= 40 else f"{shown[:39]}…"
 
 
 def _sniff(path: Path) -> bool:
     if not path.is_file() or not (is_table(path) or is_text_table(path)):
         return False
-    names = {plain(name) for name in sniffed_columns(path)}
+    names = {*by_plain_name(sniffed_columns(path))}
     if names & {"caption", "captions", "text", "texts", "sentence", "sentences", "raw", "split", "image_id"}:
         return False
     signs = [
@@ -613,6 +663,27 @@ def _sniff(path: Path) -> bool:
     return all(signs[:2]) and sum(map(bool, signs)) >= 3 and bool(sure)
 
 
+COLUMN_OPTIONS = (
+    Option("id_column", f"the column of the product's id (default: {', '.join(ID[:6])}, …)"),
+    Option("title_column", f"the column of the title (default: {', '.join(TITLE[:4])}, …)"),
+    Option("image_column", f"the columns of pictures, comma-separated (default: {', '.join(IMAGE[:4])}, …)"),
+    Option("category_column", "the column of category paths, or one per level, comma-separated (default: "
+           f"{', '.join(CATEGORY[:3])}, …; cat1,cat2,cat3)"),
+    Option("separator", "what stands between the names of a category path; none: nothing (default: found)"),
+    Option("paths_separator", "what stands between several category paths; none: nothing (default: found)"),
+    Option("price_column", f"the column of the price (default: {', '.join(PRICE[2:6])}, …)"),
+    Option("decimal", "what stands before the cents of a price: point or comma (default: it is found)", "",
+           one_of("", "point", "comma")),
+    *(option for option in TEXT_OPTIONS if option.name != "header"),
+)  # fmt: skip
+"""Options of every reader of a shop's table."""
+
+
+def bad_rows_option(default: str) -> Option:
+    """What becomes of rows that cannot be read."""
+    return Option("bad_rows", "rows that cannot be read: stop, or skip them, counted", default, one_of("stop", "skip"))
+
+
 FORMAT = Format(
     name="products",
     title="table of products of a shop",
@@ -620,19 +691,9 @@ FORMAT = Format(
     reference="",
     sniff=_sniff,
     options=(
-        Option("id_column", f"the column of the product's id (default: {', '.join(ID[:6])}, …)"),
-        Option("title_column", f"the column of the title (default: {', '.join(TITLE[:4])}, …)"),
-        Option("image_column", f"the columns of pictures, comma-separated (default: {', '.join(IMAGE[:4])}, …)"),
-        Option("category_column", "the column of category paths, or one per level, comma-separated (default: "
-               f"{', '.join(CATEGORY[:3])}, …; cat1,cat2,cat3)"),
-        Option("price_column", f"the column of the price (default: {', '.join(PRICE[:4])}, …)"),
+        *COLUMN_OPTIONS,
         Option("brand_column", f"the column of the brand (default: {', '.join(BRAND[:4])}, …)"),
-        Option("separator", "what stands between the names of a category path; none: nothing (default: found)"),
-        Option("paths_separator", "what stands between several category paths; none: nothing (default: found)"),
-        Option("decimal", "what stands before the cents of a price: point or comma (default: it is found)", "",
-               one_of("", "point", "comma")),
-        Option("bad_rows", "rows that cannot be read: stop, or skip them, counted", "stop", one_of("stop", "skip")),
-        *(option for option in TEXT_OPTIONS if option.name != "header"),
+        bad_rows_option("stop"),
     ),
     read=read,
     one_file=True,

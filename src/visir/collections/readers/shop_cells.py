@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -31,6 +32,9 @@ class CategoryStyle:
     levels: str = ""  # what stands between the names of a path; "" for nothing
     paths: str = ""  # what stands between paths; "" for nothing
     list_is_path: bool = True  # whether a list of names is one path; otherwise each name is a path
+    # Where commas stand between paths and in names: what a path of one name is called, as other cells tell; None where
+    # the commas of names are escaped, so that every other one separates.
+    roots: frozenset[str] | None = field(default=frozenset(), repr=False)
 
     @classmethod
     def find(
@@ -42,6 +46,8 @@ class CategoryStyle:
         levels, paths = _given(separator), _given(paths_separator)
         levels = _levels(where, texts, paths) if levels is None else levels
         paths = _paths(where, texts, levels) if paths is None else paths
+        escaped = any(_COMMA in text for text in texts)
+        roots = None if escaped else frozenset(_roots(texts, levels)) if paths == "," and levels else frozenset()
         lists = [
             tuple(value)
             for value in parsed
@@ -56,37 +62,43 @@ class CategoryStyle:
                     f"places, as in {list(next(names for names in lists if moving[0] in names))}.",
                     hint="say which: separator=list (a list is one path) or paths_separator=list (each name is one)",
                 )
-        return cls(levels, paths, not apart and paths_separator != "list")
+        return cls(levels, paths, not apart and paths_separator != "list", roots)
 
     def read(self, cell: object) -> list[Path]:
         """The paths of a cell, each from the most general name on; empty for an empty cell."""
-        return list(_read_text(self, cell)) if isinstance(cell, str) else self._read(cell)
+        return list(self.read_strictly(cell)[0])
 
-    def _read(self, cell: object) -> list[Path]:
+    def read_strictly(self, cell: object) -> tuple[tuple[Path, ...], bool]:
+        """The paths of a cell, and whether each level of the first has a name, which is a text."""
+        return _read_text(self, cell) if isinstance(cell, str) else self._read(cell)
+
+    def _read(self, cell: object) -> tuple[tuple[Path, ...], bool]:
         value = _as_list(cell)
-        if isinstance(value, list):
-            if all(isinstance(entry, list) for entry in value):
-                found_paths = [_names(entry) for entry in value]
-            elif self.list_is_path and not (self.levels and any(self.levels in str(entry) for entry in value)):
-                found_paths = [_names(value)]
-            else:
-                found_paths = [path for entry in value for path in self._of_text(_text(entry))]
-        elif value is None:
-            return []
+        if value is None:
+            return (), True
+        if not isinstance(value, list):
+            parts = self._of_text(_text(value))
+        elif all(isinstance(entry, list) for entry in value):
+            parts = value
+        elif self.list_is_path and not (self.levels and any(self.levels in str(entry) for entry in value)):
+            parts = [value]
         else:
-            found_paths = self._of_text(_text(value))
-        return list(dict.fromkeys(path for path in found_paths if path))
+            parts = [path for entry in value for path in self._of_text(_text(entry))]
+        is_whole = all(isinstance(name, str) and name.strip() for name in next(iter(parts), ()))
+        return tuple(dict.fromkeys(path for path in map(_names, parts) if path)), is_whole
 
-    def _of_text(self, text: str) -> list[Path]:
+    def _of_text(self, text: str) -> list[list[str]]:
         parts = text.split(self.paths) if self.paths else [text]
-        if self.paths == "," and self.levels and not all(self.levels in part for part in parts):
-            parts = [text]  # a comma inside a name: "Clothing > Coats, Jackets"
-        return [_names(part.split(self.levels) if self.levels else [part]) for part in parts]
+        if self.paths == "," and self.levels and self.roots is not None:
+            # Otherwise a comma inside a name: "Clothing > Coats, Jackets".
+            parts = parts if all(self.levels in part or part.strip() in self.roots for part in parts) else [text]
+        whole = [part for part in parts if part.strip()] if len(parts) > 1 else parts
+        return [part.split(self.levels) if self.levels else [part] for part in whole]
 
 
 @lru_cache(1 << 16)  # many products have the same few categories
-def _read_text(style: CategoryStyle, cell: str) -> tuple[Path, ...]:
-    return tuple(style._read(cell))
+def _read_text(style: CategoryStyle, cell: str) -> tuple[tuple[Path, ...], bool]:
+    return style._read(cell)
 
 
 def _given(option: str | None) -> str | None:
@@ -159,7 +171,7 @@ def _paths(where: str, texts: Sequence[str], levels: str) -> str:
             return sign
     commas = [text for text in texts if "," in text]
     if levels:
-        return "," if any(all(levels in part for part in text.split(",")) for text in commas) else ""
+        return "," if _commas_separate(texts, commas, levels) else ""
     if 2 * len(commas) > len(texts) and len(commas) > 1 and _is_shared(texts, ","):
         raise CollectionError(
             f"{where}: a comma separates the levels of a path, several categories, or nothing: {commas[0]!r}.",
@@ -167,6 +179,32 @@ def _paths(where: str, texts: Sequence[str], levels: str) -> str:
             "(a name with a comma)",
         )
     return ""
+
+
+_FEW = 10
+"""With fewer cells nobody knows what a path begins with."""
+
+
+def _roots(texts: Sequence[str], levels: str) -> set[str]:
+    """What the cells begin with."""
+    return {text.partition(levels)[0].strip() for text in texts}
+
+
+def _commas_separate(texts: Sequence[str], commas: Sequence[str], levels: str) -> bool:
+    """Whether commas separate paths ("Clothing > Hoodies, Sale > Winter") or are in names ("Skates, Boards > Sets")."""
+    if any(_COMMA in text for text in texts):
+        return True  # as WooCommerce writes: commas of names are escaped, the others separate
+    roots = _roots(texts, levels)
+    split = (text.split(",") for text in commas)
+    cells = [parts for parts in split if all(levels in part or part.strip() in roots for part in parts)]
+    before: dict[str, set[str]] = defaultdict(set)
+    for parts in cells:
+        for part, following in itertools.pairwise(parts):
+            before[following.partition(levels)[0].strip()].add(part.rpartition(levels)[2].strip())
+    # What follows a comma begins a path where other cells begin with it too, or where it follows several names.
+    begins = {name for name, names in before.items() if name in roots or len(names) > 1}
+    sure = sum(all(part.partition(levels)[0].strip() in begins for part in parts[1:]) for parts in cells)
+    return bool(cells) and (2 * sure >= len(cells) or (len(texts) < _FEW and levels in ARROWS))
 
 
 def _is_shared(texts: Sequence[str], sign: str) -> bool:
@@ -181,10 +219,11 @@ def _names_at_several_places(lists: Sequence[Sequence[str]]) -> list[str]:
     """The names that stand first in one list and last in another with other names before them."""
     places: dict[str, set[int]] = defaultdict(set)
     for names in set(map(tuple, lists)):
-        for place, name in enumerate(names):
-            places[name].add(place)
+        if len(set(names)) == len(names):  # nobody lists a category twice, and "Watches | Watches" is a path
+            for place, name in enumerate(names):
+                places[name].add(place)
     moving = [name for name, at in places.items() if 0 in at and len(at) > 1]
-    # "Toys | Games | Toys": one odd path in a catalogue of real ones is no sign of another style.
+    # One odd path in a catalogue of real ones is no sign of another style.
     return moving if 10 * len(moving) >= len(places) else []
 
 
@@ -233,26 +272,31 @@ class Amounts:
 def read_amounts(cells: Sequence[object], *, decimal: Decimal | None = None, money: bool = True) -> Amounts:
     """Read a column of numbers."""
     # cells: (rows,) texts, numbers, or None.
-    read = [_CELL.fullmatch(cell.strip()) if isinstance(cell, str) else None for cell in cells]
-    parts = [(match["low"], match["high"]) if match else (None, None) for match in read]
+    read = [_parts(cell) if isinstance(cell, str) else None for cell in cells]
+    parts = [part[:2] if part else (None, None) for part in read]
     style, misfits, faults = _style(parts, decimal, money)
     values: list[tuple[float, ...]] = []
     currencies: list[str | None] = []
     unread: list[int] = []
-    for row, (cell, match) in enumerate(zip(cells, read, strict=True)):
-        numbers: list[float] = []
+    for row, (cell, part) in enumerate(zip(cells, read, strict=True)):
+        numbers: tuple[float, ...] = ()
         if row in misfits:
             unread.append(row)
+        elif part is not None:
+            numbers = _numbers(part[0], part[1], style)
         elif isinstance(cell, int | float) and not isinstance(cell, bool):
-            numbers = [float(cell)]
-        elif match is not None:
-            numbers = [number for part in parts[row] if part and (number := _number(part, style)) is not None]
+            numbers = (float(cell),)
         elif cell is not None and str(cell).strip():
             unread.append(row)
-        values.append(tuple(dict.fromkeys(numbers)))
-        mark = (match["before"] or match["after"]) if match else None
-        currencies.append(None if mark is None else _UPPER.get(mark.upper(), mark.upper()))
+        values.append(numbers)
+        currencies.append(part[2] if part else None)
     return Amounts(values, currencies, unread, faults)
+
+
+def price_in_words(amounts: Iterable[float], currency: str | None) -> str:
+    """A price as people read it: "49.90 EUR", "10.99–20.99 USD"; "" without a number."""
+    shown = [f"{amount:,.2f}".removesuffix(".00") for amount in sorted(amounts)]
+    return f"{'–'.join(shown)} {currency or ''}".strip() if shown else ""
 
 
 def _style(
@@ -291,6 +335,17 @@ def _style(
     return style, misfits, faults
 
 
+@lru_cache(1 << 14)  # shops like a few prices
+def _parts(cell: str) -> tuple[str, str | None, str | None] | None:
+    """The number of a cell, the other end of a range, and the code of the currency; None for other text."""
+    match = _CELL.fullmatch(cell.strip())
+    if match is None:
+        return None
+    mark = match["before"] or match["after"]
+    return match["low"], match["high"], None if mark is None else _UPPER.get(mark.upper(), mark.upper())
+
+
+@lru_cache(1 << 14)
 def _shown_style(text: str) -> Decimal | Literal["open"] | None:
     """What a number shows of its style: None nothing ("12"), "open" for "1.299" and "1,299"."""
     text = re.sub(r"[.,][-–—]$", "", text)
@@ -306,6 +361,12 @@ def _shown_style(text: str) -> Decimal | Literal["open"] | None:
     if len(fraction) == 3 and 1 <= len(whole) <= 3 and whole != "0":
         return "open"
     return "point" if points else "comma"
+
+
+@lru_cache(1 << 14)
+def _numbers(low: str, high: str | None, style: Decimal) -> tuple[float, ...]:
+    numbers = (_number(text, style) for text in (low, high) if text)
+    return tuple(dict.fromkeys(number for number in numbers if number is not None))
 
 
 def _number(text: str, style: Decimal) -> float | None:
@@ -329,6 +390,14 @@ def text_of(value: object) -> str | None:
         return None
     text = str(value).lower() if isinstance(value, bool) else str(value)
     return text.strip() or None
+
+
+_NOTHING = frozenset(("n/a", "#n/a", "nan", "null", "none", "<na>", "\\n"))
+
+
+def says_nothing(cell: object) -> bool:
+    """Whether a cell has a word for a value that is missing, as programs write it."""
+    return isinstance(cell, str) and cell.strip().lower() in _NOTHING
 
 
 def picture_names(cell: object) -> list[str]:
@@ -426,6 +495,9 @@ class Counts:
         shown = self.examples.setdefault(what, [])
         if len(shown) < SHOWN:
             shown.append(example if len(example) <= longest else f"{example[: longest - 1]}…")
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(self.counts | other.counts, self.examples | other.examples)
 
     def lines(self, form: str, between: str) -> list[str]:
         """A line for each, in the form of "{what}: {count:,} ({shown})", with something between the examples."""

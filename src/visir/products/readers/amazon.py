@@ -11,9 +11,10 @@ from typing import Any
 import orjson
 
 from visir.collections.readers.names import head, plain_name, plain_stem
+from visir.collections.readers.shop_cells import picture_names
 from visir.collections.sources import Format, Option, one_of
 from visir.collections.tables import read_rows
-from visir.products.readers.table import ProductDraft, first_picture, pairs, path_of
+from visir.products.readers.table import ProductDraft, pairs
 
 IDS = ("asin", "parent_asin")
 PATHS = ("categories", "category")
@@ -47,7 +48,7 @@ def read(path: Path, *, pictures: str, page_facts: str) -> ProductDraft:
             _path(draft, label, _first(row, PATHS)),
             title=row.get("title"),
             attributes=_attributes(draft, label, row, drop=page_facts == "drop"),
-            picture=first_picture(_first(row, PICTURES)) if pictures == "url" else f"{identifier}.jpg",
+            picture=_picture(_first(row, PICTURES)) if pictures == "url" else f"{identifier}.jpg",
         )
     return draft
 
@@ -71,7 +72,11 @@ def _path(draft: ProductDraft, place: str, value: object) -> object:
     """A list of names or of paths; text as it is, which the draft sets aside: no separator is declared for it."""
     # In files of 2018 some lists go on after the path: "</span></span></span>", then phrases of the page. Those are
     # cut.
-    path = path_of(draft, place, value, ">") if isinstance(value, list) else value
+    path = value
+    if isinstance(path, list) and path and all(isinstance(entry, list) for entry in path):
+        if len(path) > 1:
+            draft.reject("further category paths of a product that has several", place, len(path) - 1)
+        path = path[0]
     markup = [isinstance(name, str) and "</" in name for name in path] if isinstance(path, list) else []
     if not isinstance(path, list) or not any(markup):
         return path
@@ -95,6 +100,11 @@ def _attributes(draft: ProductDraft, place: str, row: Mapping[str, Any], *, drop
     attributes += [(field, row[field]) for field in SINGLE if row.get(field)]
     features = _first(row, FEATURES)
     return [*attributes, ("feature", features)] if features else attributes
+
+
+def _picture(value: object) -> object:
+    """The file name of the first picture in a cell; what holds none as it is, for the draft to reject."""
+    return next(iter(picture_names(value)), value if isinstance(value, dict) else None)
 
 
 def _first(row: Mapping[str, Any], names: tuple[str, ...]) -> Any:

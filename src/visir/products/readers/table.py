@@ -1,8 +1,8 @@
-"""A table with a product in every row and declared columns: CSV, TSV, JSON lines or Parquet."""
+"""What a reader of catalogues hands over, and a shop's table as a catalogue: CSV, TSV, JSON lines or Parquet."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -14,19 +14,24 @@ import pyarrow as pa
 
 from visir.collections.draft import SourceDraft
 from visir.collections.readers.names import plain_stem
-from visir.collections.readers.shop_cells import (
-    ARROWS,
-    SAME,
-    CategoryStyle,
-    Counts,
-    attribute_pairs,
-    picture_names,
-    text_of,
-    without_entities,
+from visir.collections.readers.products import (
+    ATTRIBUTES as ATTRIBUTES_COLUMNS,
 )
+from visir.collections.readers.products import (
+    CATEGORY,
+    COLUMN_OPTIONS,
+    ID,
+    ShopColumns,
+    ShopProduct,
+    bad_rows_option,
+    by_plain_name,
+    prices_in_words,
+    read_shop,
+)
+from visir.collections.readers.shop_cells import Counts, attribute_pairs, text_of
 from visir.collections.sources import Format, Option
-from visir.collections.tables import RowFault, all_columns, one_column, read_rows, sniffed_columns
-from visir.errors import CollectionError
+from visir.collections.tables import RowFault, sniffed_columns
+from visir.errors import CollectionError, nearest, raise_faults
 from visir.records.catalogue import ATTRIBUTES, Catalogue, register_path
 from visir.records.columns import text_column
 
@@ -63,6 +68,7 @@ class ProductDraft(SourceDraft):
     # catalogue that it becomes.
 
     rejected: Counts = field(default_factory=Counts)  # what is left out, in the plural
+    prices: Mapping[str, str] = field(default_factory=dict)  # product id to its price, in words
 
     def __post_init__(self) -> None:
         self._ids: set[str] = set()
@@ -159,6 +165,7 @@ class ProductDraft(SourceDraft):
             self.root.absolute(),
             self.described_source(),
             tuple(notes),
+            self.prices,
         )
 
     def _plain(self, problem: str, place: str, value: object) -> object:
@@ -172,7 +179,7 @@ class ProductDraft(SourceDraft):
         pairs: dict[tuple[str, str], None] = {}
         for name, values in attributes:
             label = text_of(name)
-            for value in values if isinstance(values, list) else [values]:
+            for value in values if isinstance(values, list) else (values,):
                 if isinstance(value, (dict, list)):
                     self.reject("attributes that are not text", f"{place}: {label!r}")
                     continue
@@ -219,111 +226,71 @@ def _start(value: object) -> str:
     return repr((value if isinstance(value, str) else str(value[:5] if isinstance(value, list) else value))[:60])
 
 
-ID_COLUMNS = ("id", "product_id", "uniq_id", "asin", "sku")
-TITLE_COLUMNS = ("title", "product_name", "product_title", "name")
-IMAGE_COLUMNS = ("image", "image_path", "file_name", "filename", "image_name")
-CATEGORY_COLUMNS = ("category_path", "category", "categories")
-ATTRIBUTES_COLUMNS = ("attributes", "specifications")
+Amend = Callable[[ProductDraft, str, str, ShopProduct], bool]
+"""Changes a product of a published layout (draft, its label, its id, the product); whether it stays."""
 
 
-def read(
+def catalogue_of(
     path: Path,
+    source: str,
     *,
-    id_column: str | None = None,
-    title_column: str | None = None,
-    image_column: str | None = None,
-    category_column: str | None = None,
-    separator: str | None = None,
-    attributes_column: str | None = None,
-    attribute_columns: str | None = None,
+    attribute_columns: Sequence[str] = (),
+    decimal: str = "",
+    amend: Amend = lambda draft, label, product, about: True,
+    **options: Any,
 ) -> ProductDraft:
-    """Read a table: one row per product. Of columns with usual names only one of a kind may be there."""
-    # HTML entities are read as characters (`without_entities`), but for ids.
-    draft = ProductDraft(plain_stem(path), path.parent, f"table {path.name}")
-    columns = all_columns(path)
-    if not columns:
-        for _ in read_rows(path, draft.reject_row):  # no product in it; what is wrong with the lines is counted
-            pass
+    """A shop's table, read as a library reads it (`read_shop`), as a catalogue: of several paths the first counts."""
+    # The thesis gives every product one path (section 7.4.1); further ones are counted.
+    draft = ProductDraft(plain_stem(path), path.parent, source)
+    faults: list[str] = []
+    shop = read_shop(path, faults.append, **options)
+    raise_faults(CollectionError, f"{draft.name} ({source})", faults, hint="mend the table, or bad_rows=skip")
+    columns = shop.columns
+    if columns is None:
+        draft.rejected = shop.left_out
         return draft
-    identifier = one_column(path, columns, id_column, ID_COLUMNS, "id")
-    levels = _named(path, columns, category_column)
-    if not levels:
-        category = one_column(path, columns, None, CATEGORY_COLUMNS, "category")
-        levels = [category] if category else []
-    if identifier is None or not levels:
-        missing, option = ("product ids", "id_column") if identifier is None else ("categories", "category_column")
+    draft.prices = prices_in_words(shop, columns, decimal or None)
+    draft.rejected = shop.left_out + shop.report
+    faults = [f"no column {name!r} ({nearest(name, shop.header)})" for name in attribute_columns
+              if name not in shop.header]  # fmt: skip
+    raise_faults(CollectionError, f"{path}: attribute_columns", faults, code="no-such-column")
+    named = {name: column for name, column in options.items() if name.endswith("_column")}
+    if not columns.category and not ShopColumns.find(path, shop.header, **named).category:
         raise CollectionError(
-            f"{path}: no column of {missing}.",
-            hint=f"{option}= names it; there are {columns}",
+            f"{path}: no column of categories.",
+            hint=f"category_column= names it; there are {list(shop.header)}",
             code="collection-no-column-3",
         )
-    title = one_column(path, columns, title_column, TITLE_COLUMNS, "title")
-    image = one_column(path, columns, image_column, IMAGE_COLUMNS, "image")
-    all_attributes = one_column(path, columns, attributes_column, ATTRIBUTES_COLUMNS, "attributes")
-    separate_attributes = _named(path, columns, attribute_columns)
-    style = _style(path, levels[0], separator) if len(levels) == 1 else CategoryStyle()
-    for place, row in read_rows(path, draft.reject_row):
-        label = f"{place}: {str(row.get(identifier))!r}"
-        row = {name: cell if name == identifier else without_entities(cell) for name, cell in row.items()}
-        described = list(pairs(draft, label, row.get(all_attributes))) if all_attributes else []
+    draft.notes += [doubt for doubt in columns.doubts if not doubt.startswith("price")]
+    for product, about in shop.products.items():
+        row, label = about.row, f"{about.place}: {product!r}"
+        if about.paths and not about.is_whole:
+            cells = [row.get(column) for column in columns.category]
+            draft.reject("products with an unreadable category path", f"{label}: {str(cells)[1:-1][:60]}")
+            continue
+        if len(about.paths) > 1:
+            draft.reject("further category paths of a product that has several", label, len(about.paths) - 1)
+        if not amend(draft, label, product, about):
+            continue
+        described = list(pairs(draft, label, row.get(columns.attributes))) if columns.attributes else []
         # An empty cell says that the product has no such attribute, not that somebody forgot its value.
-        described += [(name, row.get(name)) for name in separate_attributes if row.get(name) not in (None, "")]
+        described += [(name, row.get(name)) for name in attribute_columns if row.get(name) not in (None, "")]
         draft.add(
-            place,
-            row.get(identifier),
-            _levels(row, levels) if len(levels) > 1 else _first_path(draft, label, row.get(levels[0]), style),
-            title=row.get(title) if title else None,
+            about.place,
+            product,
+            list(about.paths[0]) if about.paths else None,
+            title=about.title,
             attributes=described,
-            picture=first_picture(row.get(image)) if image else None,
+            picture=next(iter(about.pictures), None),
         )
+        about.row = {}  # its texts are in the draft's columns now
     return draft
 
 
-def _style(path: Path, column: str, separator: str | None) -> CategoryStyle:
-    """How the category paths of a column are written; lists are paths."""
-    if separator is not None:
-        return CategoryStyle("" if separator == SAME else separator)
-    rows = read_rows(path, lambda *_: None)  # what is wrong with a row is counted when it is read for its product
-    every = (without_entities(row.get(column)) for _, row in rows)
-    cells = [cell for cell in every if isinstance(cell, str) and cell.strip()]
-    texts = [cell for cell in cells if not cell.lstrip().startswith("[") or any(arrow in cell for arrow in ARROWS)]
-    return CategoryStyle.find(f"{path}, column {column!r}", texts)
-
-
-def _first_path(draft: ProductDraft, place: str, value: object, style: CategoryStyle) -> object:
-    """The first path of a cell; further ones are counted, as `path_of` says."""
-    is_list = isinstance(value, list) or (isinstance(value, str) and value.lstrip().startswith("["))
-    if is_list and not (style.levels and style.levels in str(value)):
-        return path_of(draft, place, value, style.levels)
-    if isinstance(value, str) and style.levels:
-        names = value.split(style.levels)
-        if value.strip() and not all(name.strip() for name in names):
-            return names  # a level without a name: the draft rejects it
-    try:
-        paths = style.read(value)
-    except ValueError:
-        return value
-    if len(paths) > 1:
-        draft.reject("further category paths of a product that has several", place, len(paths) - 1)
-    return list(paths[0]) if paths else None
-
-
-def path_of(draft: ProductDraft, place: str, value: object, separator: str) -> object:
-    """The names of a path: of a list, of a JSON list, or split at the separator; of several paths the first."""
-    # The thesis gives every product one path (section 7.4.1); further ones are counted. What is no path is returned as
-    # it is, for the draft to reject.
-    if isinstance(value, str) and value.lstrip().startswith("["):
-        try:
-            value = orjson.loads(value)
-        except orjson.JSONDecodeError:
-            return value
-    if isinstance(value, list) and value and all(isinstance(entry, list) for entry in value):
-        if len(value) > 1:
-            draft.reject("further category paths of a product that has several", place, len(value) - 1)
-        value = value[0]
-    if isinstance(value, str) and value.strip():
-        return value.split(separator) if separator else [value]
-    return value if not isinstance(value, str) else None
+def read(path: Path, *, attribute_columns: str | None = None, **options: Any) -> ProductDraft:
+    """Read a shop's table."""
+    names = [name.strip() for name in (attribute_columns or "").split(",") if name.strip()]
+    return catalogue_of(path, f"table {path.name}", attribute_columns=names, **options)
 
 
 def pairs(draft: ProductDraft, place: str, value: object) -> Iterator[tuple[object, object]]:
@@ -335,44 +302,22 @@ def pairs(draft: ProductDraft, place: str, value: object) -> Iterator[tuple[obje
         draft.reject("lists of attributes that are not valid JSON (the product is kept)", f"{place}: {fault}")
 
 
-def first_picture(value: object) -> object:
-    """The file name of the first picture in a cell; what holds none as it is, for the draft to reject."""
-    return next(iter(picture_names(value)), value if isinstance(value, dict) else None)
-
-
-def _levels(row: Mapping[str, Any], columns: Iterable[str]) -> list[object]:
-    """The levels of a path from one column each, without the empty ones at its end."""
-    path = [row.get(column) for column in columns]
-    while path and path[-1] in (None, ""):
-        path.pop()
-    return path
-
-
-def _named(path: Path, columns: list[str], declared: str | None) -> list[str]:
-    """The columns in a comma-separated option, all of which must be there."""
-    names = [name.strip() for name in declared.split(",")] if declared else []
-    return [name for name in names if one_column(path, columns, name, (), "column")]
-
-
 def _sniff(path: Path) -> bool:
-    columns = set(sniffed_columns(path)) if path.is_file() else set()
-    return bool(columns & set(ID_COLUMNS)) and bool(columns & set(CATEGORY_COLUMNS))
+    columns = by_plain_name(sniffed_columns(path)) if path.is_file() else {}
+    return bool(columns.keys() & set(ID)) and bool(columns.keys() & set(CATEGORY))
 
 
 FORMAT = Format(
     name="products",
-    title="table of products",
+    title="table of products of a shop",
     layout="file.csv, .tsv, .jsonl or .parquet (.gz, .xz) with columns of ids, category paths, titles, …",
     reference="",
     sniff=_sniff,
     options=(
-        Option("id_column", f"the column of the product's id (default: {', '.join(ID_COLUMNS)})"),
-        Option("title_column", f"the column of the title (default: {', '.join(TITLE_COLUMNS)})"),
-        Option("image_column", f"the column of the picture's file name (default: {', '.join(IMAGE_COLUMNS)})"),
-        Option("category_column", f"the column of the path, or one per level (default: {', '.join(CATEGORY_COLUMNS)})"),
-        Option("separator", "what stands between the names of a path (default: it is found)"),
+        *COLUMN_OPTIONS,
         Option("attributes_column", f"the column of all attributes (default: {', '.join(ATTRIBUTES_COLUMNS)})"),
         Option("attribute_columns", "columns that are an attribute each, comma-separated"),
+        bad_rows_option("skip"),
     ),
     read=read,
     one_file=True,

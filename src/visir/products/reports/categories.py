@@ -77,11 +77,8 @@ class CategoryAnswer:
         return sum(product.right is True for product in self.products)
 
 
-@dataclass(frozen=True)
-class CategoryPath:
-    """The categories of one path, the most general first."""
-
-    categories: tuple[CategoryAnswer, ...]
+CategoryPath = tuple[CategoryAnswer, ...]
+"""The categories of one path, the most general first."""
 
 
 class Products:
@@ -131,20 +128,18 @@ def category_paths(trial: Trial, *, count: int = 4, top: int = 8) -> list[Catego
     }
     titles = Products(task.catalogue, [product for answer in answers.values() for product in answer])
     return [
-        CategoryPath(
-            tuple(
-                CategoryAnswer(
-                    tree.names[row],
-                    tree.ids[row],
-                    int(tree.depths[row]),
-                    int(positives[queries[row]]),
-                    tuple(
-                        titles.product(product, bool(right[queries[row], rank]))
-                        for rank, product in enumerate(answers[row])
-                    ),
-                )
-                for row in paths[last]
+        tuple(
+            CategoryAnswer(
+                tree.names[row],
+                tree.ids[row],
+                int(tree.depths[row]),
+                int(positives[queries[row]]),
+                tuple(
+                    titles.product(product, bool(right[queries[row], rank]))
+                    for rank, product in enumerate(answers[row])
+                ),
             )
+            for row in paths[last]
         )
         for last in chosen
     ]
@@ -269,7 +264,7 @@ def categories_report(
         differences = _differences(evaluation)
     if task.by == "id":
         if paths := category_paths(trials[0], count=count, top=top):
-            ids = [product.id for path in paths for category in path.categories for product in category.products]
+            ids = [product.id for path in paths for category in path for product in category.products]
             pictures = product_thumbnails(evaluation.catalogue, ids, budget=PICTURE_BUDGET)
             shown_pictures = _pictures(paths, pictures, shown)
         if nodes := tree_of(trials):
@@ -383,7 +378,7 @@ def _pictures(paths: Sequence[CategoryPath], pictures: Mapping[str, Thumbnail], 
     blocks: list[Block] = [Paragraph(lead, "lead")]
     for path in paths:
         entries = []
-        for category in path.categories:
+        for category in path:
             tiles = [
                 page.Tile(
                     picture=pictures[product.id],
@@ -407,9 +402,7 @@ def _pictures(paths: Sequence[CategoryPath], pictures: Mapping[str, Thumbnail], 
                 f"{category.relevant:,}",
             )
             entries.append(page.GalleryEntry(f"“{category.name}”", verdict, [page.Strip(tiles)] if tiles else []))
-        crumbs = Markup(' <span class="soft" aria-hidden="true">›</span> ').join(
-            category.name for category in path.categories
-        )
+        crumbs = Markup(' <span class="soft" aria-hidden="true">›</span> ').join(category.name for category in path)
         blocks.append(Group(crumbs, [page.QueryGallery(entries)]))
     return blocks
 
