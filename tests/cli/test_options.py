@@ -126,6 +126,16 @@ def test_names_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert complete_result(context, "res") == ["results/"]
 
 
+def test_a_large_file_is_not_opened_to_complete_its_splits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    context: Any = typer.main.get_command(app).make_context("visir", ["doctor"], resilient_parsing=True)
+    file = tmp_path / "table.csv"
+    file.write_text("image,caption,split\na.jpg,a dog,held-out\n")
+    context.params["collection"] = str(file)
+    assert complete_split(context, "") == ["held-out"]
+    monkeypatch.setattr("visir.cli.options.LARGEST", 10)
+    assert complete_split(context, "") == ["train", "val", "test"]
+
+
 def test_the_shell_asks_visir_and_gets_names_without_torch() -> None:
     code = (
         "import sys; from visir.cli.main import app\n"

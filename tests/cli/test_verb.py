@@ -71,6 +71,17 @@ def test_what_the_command_line_does_not_say_comes_from_the_function(target: str)
     assert shown["exact"].default == "--exact" and shown["workers"].help == OPTIONS["workers"].about
 
 
+def test_what_a_verb_says_of_an_option_goes_before_the_shared_table(target: str) -> None:
+    @calls(target, k=option(min=5, kind=float))
+    def measured(call: Call) -> None:
+        """Measure."""
+
+    annotation = inspect.signature(as_verb(measured)).parameters["k"].annotation
+    shown = annotation.__metadata__[0]
+    assert annotation.__origin__ is float and shown.min == 5 and OPTIONS["k"].more["min"] == 1
+    assert shown.default == "-k" and shown.help == OPTIONS["k"].about  # the rest is the table's
+
+
 def test_a_verb_says_its_options_in_its_signature_and_its_docstring() -> None:
     def verb(
         place: Annotated[str, argument("PLACE")], k: int = 10, device: str | None = None, fast: bool = False

@@ -248,6 +248,7 @@ def test_vsepp_testall_stands_for_test(write, tmp_path) -> None:
     write("p/test_caps.txt", caps(1))
     write("p/testall_caps.txt", caps(3))
     assert opened(tmp_path / "p").describe()["splits"] == {"test": 3}
+    assert opened(tmp_path / "p", splits="test").describe()["splits"] == {"test": 1}  # what is named is read
 
 
 @pytest.mark.parametrize("repeat", [1, 5])

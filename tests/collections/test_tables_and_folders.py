@@ -17,6 +17,7 @@ from refusals import refused
 from visir.collections import archives, open_collection
 from visir.collections.images import ImageReader
 from visir.collections.readers.webdataset import expand
+from visir.collections.tables import Batch
 from visir.errors import CollectionError, ImageError, VisirError
 
 RED, BLUE = jpeg("red", form="PNG"), jpeg("blue", form="PNG")
@@ -33,6 +34,14 @@ def colours(collection) -> list[str]:
 
 
 # Tables
+
+
+def test_of_rows_that_are_left_out_the_lists_are_left_out_too() -> None:
+    batch = Batch(str, [{"said": [{"txt": "a"}, {"txt": "b"}]}, {"said": [{"txt": "c"}]}, {"said": None}])
+    assert list(batch.values("said[].txt")) == [["a", "b"], ["c"], None] and batch["said"][1] == [{"txt": "c"}]
+    batch.keep([False, True, True])
+    assert list(batch.values("said[].txt")) == [["c"], None] and batch["said"] == [[{"txt": "c"}], None]
+    assert [batch.place(number) for number in (0, 1)] == ["1", "2"]
 
 
 def test_csv_one_row_per_image_with_facts(write) -> None:

@@ -141,6 +141,20 @@ def test_a_check_names_files_that_visir_did_not_write(source: Path, tmp_path: Pa
     assert (made / "parts" / "holiday.parquet").read_bytes() == b"mine"
 
 
+def test_a_check_does_not_miss_a_part_that_was_begun_and_never_made(source: Path, tmp_path: Path) -> None:
+    """Its claim ended otherwise, or has no end: that is a warning, what was made and is gone an error."""
+    made = tmp_path / "parts"
+    encode_parts(Means(), source, made)
+    [ending] = (made / "leases").glob("00000000-*.made")
+    next((made / "parts").glob("00000000-*")).unlink()
+    assert [finding.level for finding in check(made).findings] == ["warning", "error"]
+    ending.rename(ending.with_suffix(".failed"))
+    assert [finding.level for finding in check(made).findings] == ["warning"]
+    ending.with_suffix(".failed").unlink()
+    report = check(made)
+    assert report.ok and report.findings[0].examples == ("4 of 5 input files have their part",)
+
+
 def zip_of(parts: dict[str, bytes]) -> bytes:
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w") as archive:

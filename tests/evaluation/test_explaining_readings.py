@@ -106,6 +106,20 @@ def test_by_hand(label: str, choices: dict[str, str], expected: float) -> None:
     assert value(label, **choices) == expected
 
 
+def test_what_is_merged_counts_as_all_captions_that_are_scored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One score for each of 3 images and 3 candidates, of the scores of 6 captions: 18, not 9."""
+    vectors = (
+        embed("image", ["i0", "i1", "i2"], np.eye(3)),
+        embed("text", COLLECTION.captions["id"].to_pylist(), SCORES),
+    )
+    reading = Reading.of(captions="mean of scores")
+    for most, is_tried in ((18, True), (17, False)):
+        monkeypatch.setattr("visir.evaluation.explaining.search.MOST_SCORES", most)
+        search = Search(Bench(Material.of(toy(), vectors)), {"t2i": {"R@1": 50.0}}, 2)
+        assert (search.trial("t2i", reading) is not None) is is_tried
+        assert is_tried or "too many to try" in search.impossible["t2i", reading]
+
+
 @pytest.mark.parametrize(
     ("gallery", "images"),
     [
@@ -140,6 +154,14 @@ def test_one_list_that_ends_early_by_itself_tells_nothing_of_the_others() -> Non
     material = Material.of(toy(depth=2))
     assert not Bench(replace(material, runs={**material.runs, "t2i": cut})).knows_all("t2i")
     assert Bench(Material.of(toy(depth=3))).knows_all("t2i")
+
+
+def test_the_mean_of_directions_needs_both() -> None:
+    material = Material.of(toy())
+    search = Search(Bench(replace(material, runs={"t2i": material.runs["t2i"]})), {"t2i": {"R@1": 50.0}}, 2)
+    reading = Reading.of(direction="mean")
+    assert search.trial("t2i", Reading()) is not None and search.trial("t2i", reading) is None
+    assert search.impossible["t2i", reading] == "the result has no i2t"
 
 
 def test_val_and_test_as_one_split() -> None:

@@ -458,6 +458,7 @@ def test_the_real_amazon_sample_by_declared_columns() -> None:
         (["Clothes/Skirts", "Clothes/Shirts"], ["Clothes", "Clothes > Skirts"], 0),
         (["Clothes | Skirts", "Toys | Dogs"], ["Clothes", "Clothes > Skirts"], 0),
         (["Clothes > Skirts | Sale > Summer", "Toys > Dogs"], ["Clothes", "Clothes > Skirts"], 1),
+        (["Clothes > Skirts | Sale > Summer | New > Week", "Toys > Dogs"], ["Clothes", "Clothes > Skirts"], 2),
         (["Clothes > Skirts; Sale", "Toys > Dogs"], ["Clothes", "Clothes > Skirts"], 1),
         (['["Clothes >> Skirts"]', '["Toys >> Dogs"]'], ["Clothes", "Clothes > Skirts"], 0),
     ],
@@ -470,6 +471,20 @@ def test_a_separator_is_found(tmp_path: Path, cells: list[str], first: list[str]
     assert catalogue.products["category_id"].to_pylist()[0] == first[-1]
     assert set(first) <= set(catalogue.categories["id"].to_pylist())
     assert asides(catalogue).get("further category paths of a product that has several", 0) == further
+
+
+@pytest.mark.parametrize(("first", "later", "kept"), [
+    ("Clothes,Skirts", ",Sale", ["1", "2"]),
+    (",Skirts", "Clothes,Sale", ["2"]),
+    (",", ",Sale", ["2"]),
+    (",", "Clothes,Skirts", ["1", "2"]),
+])  # fmt: skip
+def test_a_level_without_a_name_counts_in_the_first_path(tmp_path: Path, first: str, later: str, kept: list) -> None:
+    """Of a product in several rows the first path is its own; whether a level lacks in a further one is nothing."""
+    table = f"id,title,cat1,cat2\n1,a,{first}\n1,,{later}\n2,b,Toys,Dogs\n"
+    catalogue = open_catalogue(f"products:{write(tmp_path / 'shop.csv', table)}?images=none")
+    assert catalogue.products["id"].to_pylist() == kept
+    assert asides(catalogue).get("products with an unreadable category path", 0) == 2 - len(kept)
 
 
 def test_a_separator_that_is_in_doubt_is_asked_for(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from folder_toys import BOX, tree
 from refusals import refused
 from visir.errors import VisirError
 from visir.storage import (
+    Cells,
     ContentStore,
     FolderError,
     FolderKind,
@@ -119,6 +120,18 @@ def test_a_store_finds_writes_and_puts_damaged_entries_aside(tmp_path: Path) -> 
     assert store.find(key) is not None
     store.remove(key)
     assert not store.path(key).exists()
+
+
+def test_a_cell_counts_when_it_is_listed(tmp_path: Path) -> None:
+    """What a killed writer, or somebody else, left beside it is no finished cell."""
+    cells = Cells(tmp_path, BOX)
+    assert cells.load("whole.json") is None and cells.names() == []
+    cells.put({"whole.json": b'{"at": 1}', "whole.npy": b"-"})
+    (tmp_path / "half.json").write_bytes(b'{"at": 2}')
+    assert cells.load("whole.json") == {"at": 1} and cells.load("half.json") is None
+    assert cells.names() == ["whole.json", "whole.npy"]
+    (tmp_path / "whole.json").unlink()  # to have it made again
+    assert cells.load("whole.json") is None and cells.names() == ["whole.npy"]
 
 
 def test_errors_are_those_of_the_kind(tmp_path: Path) -> None:
