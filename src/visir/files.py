@@ -17,7 +17,7 @@ from typing import IO, Any
 
 import orjson
 
-from visir.errors import VisirError
+from visir.errors import ConfigurationError, VisirError
 
 # Memory-mapped arrays: pages that were read are given back, so that they do not count as memory of the process.
 
@@ -143,6 +143,18 @@ def read_json(path: str | Path) -> Any:
     except orjson.JSONDecodeError as fault:
         raise VisirError(
             f"{path}: not valid JSON: {fault}", hint="is the download complete? compare its size", code="not-valid-json"
+        ) from fault
+
+
+def parse_toml(text: str, place: object) -> dict[str, Any]:
+    """The values of TOML; a fault names the place. A list that is nested without end is a fault, too."""
+    import tomllib
+
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as fault:
+        raise ConfigurationError(
+            f"{place}: not valid TOML: {fault}", hint="mend that line", code="not-valid-toml"
         ) from fault
 
 

@@ -12,7 +12,7 @@ from refusals import refused
 from verbs import say
 from visir.cli.data import inspect_command
 from visir.collections import open_collection, open_source
-from visir.errors import CollectionError
+from visir.errors import CollectionError, ConfigurationError
 from visir.records import TaskFile, TaskSet
 
 
@@ -157,8 +157,9 @@ def test_all_that_is_wrong_with_a_layout_is_told_at_once(write, tmp_path) -> Non
         "table 1: columns: unknown 'imag'", "table 2: once must be true or false", "table 2: columns must say",
     ):  # fmt: skip
         assert part in str(caught.value), part
-    with refused(CollectionError, "bad.toml", code="layout-not-toml", hint=False):
-        visir.open(tmp_path, layout=write("bad.toml", "[["))
+    for text in ("[[", "a = " + "[" * 3000):
+        with refused(ConfigurationError, "bad.toml", code="not-valid-toml"):
+            visir.open(tmp_path, layout=write("bad.toml", text))
     with refused(CollectionError, "nowhere.toml", "no such file", code="no-layout"):
         visir.open(tmp_path, layout="nowhere.toml")
 
@@ -256,3 +257,23 @@ def test_faults_come_in_the_order_of_the_lines(write, tmp_path) -> None:
         visir.open(tmp_path / "s", layout=layout)
     places = [str(caught.value).index(f"line {number}") for number in range(1, 6)]
     assert places == sorted(places)
+
+
+@pytest.mark.parametrize(
+    ("table", "fault"),
+    [
+        ('files = "{x}-{x}.csv"', "{x} stands there twice"),
+        ('files = "t.csv"\nline = "{a},{a}"', "{a} stands there twice"),
+        ('files = "t.csv"\nline = "{a b},{c}"', "{a b} is no name"),
+        ('files = "t.csv"\nline = "{a}{c}"', "nothing between them"),
+        ('files = "*a*b*c*d*.csv"', "more than 4"),
+        ('files = "t.csv"\nfurther = [1, 2]', "further must be a list of names"),
+        ('files = "t.csv"\nhas = [1]', "has must be a list of names"),
+    ],
+)
+def test_fields_that_no_name_can_fit_are_refused(table: str, fault: str, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a,b\nx.jpg,hello\n")
+    (tmp_path / "own.toml").write_text(f'[[tables]]\n{table}\ncolumns = {{ image = "a", caption = "b" }}\n')
+    with pytest.raises(CollectionError) as caught:
+        visir.open(tmp_path, layout="own.toml")
+    assert fault in str(caught.value)

@@ -45,7 +45,6 @@ def test_chapter_2_searched_with_all_captions() -> None:
     assert row.likely == (5_000,) and {1_000, 5_070} <= {*row.impossible}
     assert row.chance[5_000] == pytest.approx(0.5001**3)
     assert row.smaller[5_000] == sum(row.can(n) is not None for n in range(1, 5_000))
-    assert row.can(row.smallest) and not any(row.can(n) for n in range(1, row.smallest))
 
 
 def test_systems_of_one_collection_share_a_size_and_the_rule() -> None:
@@ -137,3 +136,32 @@ def test_the_mean_of_recalls_over_right_captions_may_have_their_number() -> None
     assert not any("no share" in remark for remark in visir.explain(evaluation, "i2t R@1=6.25").remarks)
     remarks = visir.explain(evaluation, "i2t R@1=33.33").remarks
     assert any("no share of 8 queries is printed as i2t R@1 33.33" in remark for remark in remarks)
+
+
+def test_a_value_that_nobody_rounded_is_read_as_it_would_be_printed() -> None:
+    row = visir.denominators({"t2i R@1": 100 / 3})["t2i"]
+    assert row.values == {"R@1": "33.333333"} and row.can(3) == "rounded" and row.can(220) is None
+
+
+def test_what_every_number_can_give_tells_nothing() -> None:
+    row = visir.denominators({"t2i R@1": "0.00", "t2i R@10": "100.00"})["t2i"]
+    assert row.likely == () and not row.impossible
+
+
+def test_visirs_own_recall_is_no_share_of_queries() -> None:
+    digits = visir.denominators({"i2t recall@5": "37.82", "i2t R@5": "40.00"})
+    assert digits.left_out == ("recall@5",) and list(digits["i2t"].values) == ["R@5"]
+
+
+@pytest.mark.parametrize("options", [{"queries": 10**20}, {"decimals": -1}, {"decimals": 15}])
+def test_numbers_beyond_all_reason_are_refused(options: dict[str, int]) -> None:
+    with pytest.raises(ConfigurationError):
+        visir.denominators(CHAPTER_2, **options)
+
+
+def test_thousands_in_a_table_are_no_decimals(tmp_path: Path) -> None:
+    path = tmp_path / "paper.csv"
+    path.write_text('system,t2i R@1,t2i MedR\nA,"37,82","1,234"\n')
+    with pytest.raises(ConfigurationError) as caught:
+        load(path)
+    assert "1,234" in str(caught.value) and "37,82" not in str(caught.value)

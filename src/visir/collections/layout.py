@@ -52,7 +52,7 @@ from visir.collections.tables import (
     sniffed_columns,
 )
 from visir.errors import CollectionError, VisirError, nearest, raise_faults
-from visir.files import read_json, read_text, user_path
+from visir.files import parse_toml, read_json, read_text, user_path
 
 Make = Literal["captions", "choices", "task"]
 _NUMBER, _KEY = "number", "key"
@@ -654,10 +654,7 @@ def _with_rows(about: Mapping[str, Any]) -> dict[str, Any]:
 
 def read_layout(file: Path) -> SourceLayout:
     """The layout that a TOML file describes; raises `CollectionError` with all that is wrong with it."""
-    try:
-        content = tomllib.loads(read_text(file))
-    except tomllib.TOMLDecodeError as fault:
-        raise CollectionError(f"{file}: not valid TOML: {fault}", code="layout-not-toml") from fault
+    content = parse_toml(read_text(file), file)
     make, tables = content.get("make", "captions"), content.get("tables", [])
     faults = [f"unknown key {key!r}: {nearest(key, _OF_LAYOUT)}" for key in content.keys() - {*_OF_LAYOUT}]
     faults += _other_kinds(
@@ -700,6 +697,8 @@ def _other_kinds(content: Mapping[str, Any], kinds: Mapping[str, type]) -> Itera
             yield f"{key} must be {_KINDS[kind]}, found {str(content[key])[:40]!r}"
 
 
+MOST_PLACES = 4
+"""So many fields and asterisks may a name of files have: each more multiplies the time that a long name takes."""
 _KINDS = {str: "a text", bool: "true or false", list: "a list"}
 
 
@@ -714,6 +713,13 @@ def _faults_of(table: Mapping[str, Any], says: tuple[str, ...]) -> Iterator[str]
         yield "files must be the name of a file, or a list of names"
     else:
         yield from (f"files: {name!r} is not inside the source" for name in files if not _is_inside(name))
+        yield from (f"files: {fault}" for name in files for fault in _faults_of_fields(name, MOST_PLACES))
+    if isinstance(table.get("line"), str):
+        yield from (f"line: {fault}" for fault in _faults_of_fields(table["line"]))
+    for key in ("further", "has"):
+        names = table.get(key, ())
+        if isinstance(names, list) and not all(isinstance(name, str) for name in names):
+            yield f"{key} must be a list of names"
     columns = table.get("columns")
     if not isinstance(columns, dict) or not columns or not all(isinstance(name, str) for name in columns.values()):
         yield 'columns must say which column has what: { image = "file_name", caption = "text" }'
@@ -721,6 +727,17 @@ def _faults_of(table: Mapping[str, Any], says: tuple[str, ...]) -> Iterator[str]
     yield from (f"columns: unknown {key!r}: {nearest(key, says)}" for key in columns.keys() - {*says})
     yield from (f"columns: {key} = {name!r} is not inside the source"
                 for key, name in columns.items() if key == "image" and not _is_inside(name))  # fmt: skip
+
+
+def _faults_of_fields(text: str, most: int | None = None) -> Iterator[str]:
+    """What is wrong with the fields of a name of files, or of a line."""
+    names = FIELD.findall(text)
+    yield from (f"{{{name}}} stands there twice" for name in dict.fromkeys(names) if names.count(name) > 1)
+    yield from (f"{{{name}}} is no name of letters" for name in dict.fromkeys(names) if not name.isidentifier())
+    if "}{" in text:
+        yield f"two fields of {text[:40]!r} have nothing between them"
+    if most is not None and len(names) + text.count("*") > most:
+        yield f"{text[:40]!r} has more than {most} fields and asterisks"
 
 
 def _is_inside(name: str) -> bool:

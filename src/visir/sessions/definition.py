@@ -24,7 +24,6 @@ moments and visitors where they can be, as sets of arrivals, so that all the oth
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -36,6 +35,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from visir.display import Displayed
 from visir.errors import ConfigurationError, VisirError, nearest, raise_faults
+from visir.files import parse_toml
 from visir.sessions.sql import local_sql, text_literal, weekday_sql
 
 # A mapping: how a log's own columns become events. Declared in TOML, so that nothing about a log is in code.
@@ -197,12 +197,7 @@ def zone_fault(zone: str) -> str:
 
 
 def _parse(text: str, name: str, place: str) -> LogMapping:
-    try:
-        values: dict[str, Any] = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as fault:
-        raise ConfigurationError(
-            f"{place}: not valid TOML: {fault}", hint="mend that line", code="not-valid-toml"
-        ) from fault
+    values = parse_toml(text, place)
     keys = set(LogMapping.__dataclass_fields__) - {"name"}
     faults = _unknown("key", values, keys) + [
         f"{key} is missing" for key in ("format", "raw", "events") if key not in values

@@ -18,7 +18,7 @@ from pydantic.fields import FieldInfo
 
 from visir.display import listing
 from visir.errors import ConfigurationError, nearest, raise_faults
-from visir.files import read_text
+from visir.files import parse_toml, read_text
 
 EXTENDS = "extends"
 """The key that names the file from which another one begins."""
@@ -141,7 +141,7 @@ class Change:
             raise ConfigurationError(f"--set {text}: not of the form key=value.", hint="e.g. --set optimiser.epochs=5")
         try:
             parsed = tomllib.loads(f"value = {value}")["value"]
-        except tomllib.TOMLDecodeError:
+        except (tomllib.TOMLDecodeError, RecursionError):
             parsed = value.strip()
         return cls(tuple(part.strip() for part in name.split(".")), parsed, f"--set {text}")
 
@@ -230,16 +230,14 @@ class _Reader:
             )
         text = read_text(path)
         try:
-            values = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as fault:
-            if path.suffix != ".toml":
-                raise ConfigurationError(
-                    f"{path}: this is no recipe: recipes are TOML files, or names (--list).",
-                    hint=f"pictures and captions to learn from: --data {path}",
-                    code="no-recipe",
-                ) from fault
+            values = parse_toml(text, path)
+        except ConfigurationError as fault:
+            if path.suffix == ".toml":
+                raise
             raise ConfigurationError(
-                f"{path}: not valid TOML: {fault}", hint="mend that line", code="not-valid-toml"
+                f"{path}: this is no recipe: recipes are TOML files, or names (--list).",
+                hint=f"pictures and captions to learn from: --data {path}",
+                code="no-recipe",
             ) from fault
         file = f"{path}, " if above else ""
         this = Layers(values, {where: f"{file}line {line}" for where, line in _lines(text)})

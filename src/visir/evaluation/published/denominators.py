@@ -23,10 +23,12 @@ from visir.evaluation.published.record import PublishedRow
 Rule = Literal["rounded", "cut"]
 RULES: tuple[Rule, ...] = ("rounded", "cut")
 
-COUNTED = re.compile(r"(?:R|Recall|hit|H|Hit|Hits|P@1\b|Precision@1\b|top-|Top-|acc|accuracy)(?:@?\d*)", re.IGNORECASE)
+COUNTED = re.compile(rf"{LABEL.pattern}|[Hh]its?@\d+|(?:P|Precision)@1|[Tt]op-\d+|[Aa]cc(?:uracy)?")
 """Labels whose value is the share of queries for which something holds."""
-MOST = 10**6
-"""Beyond it no number of queries is looked at (four decimals of a percentage)."""
+DECIMALS = 6
+"""So many decimals are looked at: a value with more is no printed one, and is read as it is printed with these."""
+MOST, MOST_QUERIES = 10**6, 10**9
+"""Up to it smaller numbers of queries are counted (four decimals of a percentage); and numbers may be stated."""
 TELLING = 0.15
 """A size that fits by accident with this probability says nothing."""
 SHOWN = 4
@@ -85,8 +87,9 @@ SIZES = (
     Size(50_000, "ImageNet", "val"),
     Size(10_000, "CIFAR", "test"),
 )
-USUAL = tuple(Size(number, "", "a usual round number") for number in (1_000, 2_000, 5_000, 10_000))
 """Sizes of splits as their authors publish them, the usual ones first."""
+USUAL = tuple(Size(number, "", "a usual round number") for number in (1_000, 2_000, 5_000, 10_000))
+"""What is looked at of a collection whose sizes are not known."""
 _ALIASES = {"f30k": "flickr30k", "flickr30": "flickr30k", "coco": "mscoco", "cub": "cub200"}
 
 
@@ -103,9 +106,9 @@ class Denominator:
         impossible: {n: labels} of the sizes that cannot, with the values that they cannot give.
         named: What the sizes are: sizes of test sets, and those that were stated. Of a known collection its own alone.
         chance: {n: probability} that a possible size fits by accident, were the digits of other origin: the share of
-            all printed values that n queries can give, to the power of the number of values.
+            all printed values that n queries can give, to the power of the number of values but for 0 and 100 %, which
+            every number can give.
         smaller: {n: how many smaller numbers can give all values too} of the possible sizes.
-        smallest: The smallest number that can give all values.
         decimals: How many decimals they were read with.
         of_one: Whether they are fractions of 1, not percentages.
     """
@@ -119,7 +122,6 @@ class Denominator:
     named: Mapping[int, tuple[str, ...]]
     chance: Mapping[int, float]
     smaller: Mapping[int, int]
-    smallest: int
     decimals: int
     of_one: bool = False
 
@@ -138,7 +140,7 @@ class Denominator:
     def can(self, queries: int) -> Rule | None:
         """How the values can come from so many queries: rounded, cut, or not at all (None)."""
         given = [_Printed.read(text, self.decimals, of_one=self.of_one) for text in self.values.values()]
-        return next((rule for rule in RULES if _fits(queries, given, rule)), None)
+        return _rule_of(queries, given)
 
     def __str__(self) -> str:
         return f"{', '.join(f'{label} {text}' for label, text in self.values.items())}: {self.answer}"
@@ -307,12 +309,17 @@ def denominators(
         ((5000,), True)
     """
     stated = [queries] if isinstance(queries, int) else list(queries)
-    if wrong := [number for number in stated if isinstance(number, bool) or not isinstance(number, int) or number < 1]:
+    for number in stated:
+        if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= MOST_QUERIES:
+            raise ConfigurationError(
+                f"queries: {number!r} is no number of queries.", hint="queries=1000", code="no-number-of-queries"
+            )
+    if decimals is not None and decimals not in range(DECIMALS + 1):
         raise ConfigurationError(
-            f"queries: {wrong[0]!r} is no number of queries.", hint="queries=1000", code="no-number-of-queries"
+            f"decimals: {decimals!r} is not from 0 to {DECIMALS}.", hint="decimals=2", code="no-number-of-decimals"
         )
     name, printed, written = published_rows(published, system=system, collection=collection)
-    decimals = written if decimals is None else decimals
+    decimals = min(written, DECIMALS) if decimals is None and written is not None else decimals
     rows: list[Denominator] = []
     left_out: list[str] = []
     for row in printed:
@@ -350,25 +357,25 @@ def _judge(
     possible: dict[int, Rule] = {}
     impossible: dict[int, tuple[str, ...]] = {}
     for number in named:
-        rule = next((rule for rule in RULES if _fits(number, given.values(), rule)), None)
+        rule = _rule_of(number, given.values())
         if rule is not None:
             possible[number] = rule
             continue
-        alone = tuple(
-            label for label, value in given.items() if not any(_fits(number, [value], rule) for rule in RULES)
-        )
+        alone = tuple(label for label, value in given.items() if _rule_of(number, [value]) is None)
         impossible[number] = alone or tuple(given)
-    chance = {n: min(1.0, (n + 1) / whole) ** len(given) for n in possible}
+    telling = sum(0 < value.units < whole for value in given.values())
+    chance = {n: min(1.0, (n + 1) / whole) ** telling for n in possible}
     smaller = {n: int(either[: n - 1].sum()) for n in possible}
-    smallest = int(numbers[either][0]) if either.any() else whole
     return Denominator(
         row.system, row.collection, task, texts, possible, impossible, {n: tuple(what) for n, what in named.items()},
-        chance, smaller, smallest, places, of_one,
+        chance, smaller, places, of_one,
     )  # fmt: skip
 
 
-def _fits(number: int, values: Iterable[_Printed], rule: Rule) -> bool:
-    return all(bool(value.fits(np.asarray([number], dtype=np.int64), rule)[0]) for value in values)
+def _rule_of(queries: int, values: Iterable[_Printed]) -> Rule | None:
+    """The first rule by which so many queries can give all values."""
+    sizes, values = np.asarray([queries], dtype=np.int64), list(values)
+    return next((rule for rule in RULES if all(value.fits(sizes, rule)[0] for value in values)), None)
 
 
 def _together(rows: Sequence[Denominator]) -> dict[tuple[str, str], dict[int, float]]:
@@ -400,4 +407,5 @@ def _plain(name: str) -> str:
 
 def _decimals(value: float) -> int:
     """The decimals of a value as Python shows it."""
-    return 0 if float(value).is_integer() else len(repr(value).partition(".")[2])
+    text = f"{value:.{DECIMALS}f}".rstrip("0")
+    return len(text.partition(".")[2])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import math
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any, TypeVar
 
 from visir.display import Displayed
 from visir.errors import ConfigurationError, VisirError, docs_page, nearest, raise_faults
-from visir.files import read_bytes, read_json
+from visir.files import parse_toml, read_json, read_text
 from visir.plugins import PUBLISHED, plugin_folders
 
 TASKS = ("i2t", "t2i", "both", "category")
@@ -285,8 +284,7 @@ def load(name_or_path: str | Path) -> Published:
 
 def _rows_of_table(path: Path) -> dict[str, Any]:
     """The content of a table of comma- or tab-separated values, in the form of the other files."""
-    text = read_bytes(path).decode("utf-8-sig", errors="replace")
-    lines = csv.DictReader(text.splitlines(), delimiter="\t" if path.suffix == ".tsv" else ",")
+    lines = csv.DictReader(read_text(path).splitlines(), delimiter="\t" if path.suffix == ".tsv" else ",")
     names = [name for name in lines.fieldnames or () if name not in ("system", "collection")]
     faults = [] if "system" in (lines.fieldnames or ()) else ["the column 'system' is missing"]
     faults += [
@@ -295,7 +293,11 @@ def _rows_of_table(path: Path) -> dict[str, Any]:
         if name.partition(" ")[0] not in TASKS or not name.partition(" ")[2]
     ]
     rows = []
-    for number, cells in enumerate(lines, 2):
+    try:
+        listed = list(lines)
+    except csv.Error as fault:
+        raise ConfigurationError(f"{path}: no table: {fault}.", hint="is it the right file?", code="no-csv") from fault
+    for number, cells in enumerate(listed, 2):
         row: dict[str, Any] = {"system": cells.get("system"), "collection": cells.get("collection") or "", "spread": {}}
         for name in names:
             task, _, label = name.partition(" ")
@@ -303,7 +305,7 @@ def _rows_of_table(path: Path) -> dict[str, Any]:
             for kind, cell in ((row, value), (row["spread"], spread)):
                 if cell in ("", "-", "–", "—"):
                     continue
-                if not re.fullmatch(r"\d+([.,]\d+)?", cell):
+                if not re.fullmatch(r"\d+(\.\d+|,\d{1,2})?", cell):  # three digits after a comma are thousands
                     faults.append(f"line {number}, {name}: {cell!r} is no number")
                     continue
                 kind.setdefault(task, {})[label.strip()] = float(cell.replace(",", "."))
@@ -316,12 +318,7 @@ def _rows_of_table(path: Path) -> dict[str, Any]:
 def _content(path: Path, known: Sequence[str], needed: Sequence[str], page: str) -> tuple[dict[str, Any], list[str]]:
     """What is in the file of a table, and what is wrong with its keys."""
     if path.suffix == ".toml":
-        try:
-            content = tomllib.loads(read_bytes(path).decode("utf-8"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
-            raise ConfigurationError(
-                f"{path}: not valid TOML: {fault}", hint="mend the file", code="not-valid-toml"
-            ) from fault
+        content: Any = parse_toml(read_text(path), path)
     elif path.suffix in (".csv", ".tsv"):
         content = _rows_of_table(path)
     else:
