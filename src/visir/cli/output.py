@@ -96,7 +96,7 @@ def table(shown: Table, width: int | None = None) -> None:
     output = current()
     output.shown.append(shown)
     if output.as_json:
-        names = [column.name for column in shown.columns]
+        names = shown.names
         rows = [dict(zip(names, texts, strict=True)) for texts in shown.texts()]
         output.tables.append({"title": shown.caption or "", "rows": rows})
         return
@@ -117,7 +117,8 @@ def finish(
         report.save(out, command=command_line(), replace=True)
     if page is not None:
         report.write(page, command=command_line(), replace=replace)
-    answer(value)
+    if value is not None:
+        answer(value)
     for part in report.printed or report.headline or [report.table]:
         if isinstance(part, str):
             text(part)

@@ -333,7 +333,7 @@ def difference_dots(comparison: Comparison) -> Plot:
             filled=entry.p_corrected < 0.05,
         )
         for entry in comparison.differences
-        if display(entry.measure).scale == 100
+        if display(entry.measure).scale == 100 and entry.baseline == comparison.systems[0]
     ]
     if not marks:
         raise VisirError("no difference is of a measure that is a fraction.", hint="compare by hit@1, recall@10, …")

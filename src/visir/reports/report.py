@@ -41,7 +41,7 @@ from visir.reports.page import (
     write_page,
 )
 from visir.reports.plots import themed
-from visir.reports.table import Column, Spread, Table
+from visir.reports.table import Column, Interval, Number, Table
 from visir.storage import FolderChange, FolderKind, Manifest, check_version, new_folder, read_written_json
 
 if TYPE_CHECKING:
@@ -83,7 +83,10 @@ class Chart:
     def plot(self) -> Plot:
         """Return the plot, drawn anew."""
         if self.draw is None:
-            raise VisirError(f"{self.title or self.name}: a picture.", hint="the study itself draws it anew: plot()")
+            raise VisirError(
+                f"{self.title or self.name}: a picture.",
+                hint="it is on the page beside it; what the call itself returned draws: .plot()",
+            )
         return self.draw()
 
     @property
@@ -175,7 +178,7 @@ class StudyReport(Tabular, Plotted):
         sections = [section for section in self.sections if section.blocks]
         if made := production(command, beside):
             last = sections[-1]
-            joined = replace(last, blocks=[*last.blocks, *made])
+            joined = replace(last, blocks=[*made, *last.blocks])
             is_how = last.anchor == "made"
             sections = [*sections[:-1], joined] if is_how else [*sections, Section("made", "How it was made", made)]
         return Page(self.kind, self.title, sections, self._facts)
@@ -244,6 +247,24 @@ class StudyReport(Tabular, Plotted):
             check_version(version, VERSION, folder / STORED, what="report", remedy=REPORT.remedy, error=kind.error)
             return cls(**{name: _loaded(part) for name, part in content.items()}, folder=kind)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the tables as plain values, numbers in full precision, each with its caption and notes."""
+        return {
+            "kind": self.kind,
+            "title": self.title,
+            "tables": [
+                {
+                    "title": table.caption,
+                    "rows": [
+                        dict(zip((column.full_name for column in table.columns), row, strict=True))
+                        for row in table.rows
+                    ],
+                    "notes": list(table.notes),
+                }
+                for table in self.tables
+            ],
+        }
+
     @property
     def _facts(self) -> list[Inline]:
         if not isinstance(self.facts, Mapping):
@@ -291,8 +312,11 @@ _KNOWN = re.compile(
 def _stored(value: Any) -> Any:
     if isinstance(value, Markup):
         return {"is": "html", "text": str(value)}
-    if isinstance(value, Spread):
-        return {"is": "spread", "mean": float(value), "deviation": value.deviation}
+    if isinstance(value, Number):
+        marks = {"marks": value.marks} if value.marks else {}
+        return {"is": "spread", "mean": float(value), "deviation": value.deviation, **marks}
+    if isinstance(value, Interval):
+        return {"is": "interval", "low": value.low, "high": value.high, "text": str(value)}
     if isinstance(value, Chart):
         value = replace(value, draw=None, svg=str(value.drawing))
     if is_dataclass(value):
@@ -314,7 +338,9 @@ def _loaded(value: Any) -> Any:
     if name == "html":
         return harmless(given["text"])
     if name == "spread":
-        return Spread(given["mean"], given["deviation"])
+        return Number(given["mean"], given["deviation"], str(given.get("marks", "")))
+    if name == "interval":
+        return Interval(given["low"], given["high"], str(given["text"]))
     kind = _CLASSES[name]
     made = {item.name: _loaded(given[item.name]) for item in fields(kind) if item.name in given}
     for item in fields(kind):
@@ -385,3 +411,8 @@ def plot(report: StudyReport, name: str | None = None) -> Plot:
             f"{report.title}: no chart {name or 'to draw'}.", hint=f"there are: {', '.join(charts) or 'none'}"
         )
     return chosen.plot()
+
+
+def itself(report: StudyReport) -> StudyReport:
+    """A report describes itself."""
+    return report
