@@ -57,7 +57,7 @@ def test_everything_follows_from_one_description(tmp_path: Path) -> None:
         made.write_files(change, "note.html", {"note.csv": (made.table, "the table"), "note.json": ({"a": 1}, "all")})
     page = (tmp_path / "out" / "note.html").read_text("utf-8")
     assert page.count("<section") == 3 and "note.csv" in page and "&lt;b&gt;" in page and "Nothing" not in page
-    assert (tmp_path / "out" / "note.csv").read_text("utf-8").startswith("system,R@1,95 % interval\nmine,40.0,")
+    assert (tmp_path / "out" / "note.csv").read_text("utf-8").startswith("system,R@1,R@1 low,R@1 high\nmine,40.0,30.0,")
 
 
 def test_a_folder_is_opened_again_with_its_tables_charts_and_page(tmp_path: Path) -> None:
