@@ -124,7 +124,7 @@ def drawing(width: float, height: float, rows: int = 1, columns: int = 1) -> Ite
 
     from visir.reports.plot import Plot
 
-    settings = {**matplotlib.rcParamsDefault, **_SETTINGS, "axes.prop_cycle": matplotlib.cycler(color=SERIES)}
+    settings = {**matplotlib.rcParamsDefault, **_SETTINGS, "axes.prop_cycle": f"cycler('color', {[*SERIES]})"}
     with matplotlib.rc_context(settings):
         figure = Plot(figsize=(width, height), layout="constrained")
         figure.settings = settings

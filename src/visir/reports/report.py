@@ -21,7 +21,7 @@ from markupsafe import Markup
 
 import visir.reports.page as pages
 from visir.display import Plotted, Tabular, brief
-from visir.errors import VisirError
+from visir.errors import ConfigurationError, VisirError, raise_faults
 from visir.files import json_bytes
 from visir.reports.formats import to_csv, to_latex, to_markdown
 from visir.reports.page import (
@@ -136,14 +136,32 @@ class StudyReport(Tabular, Plotted):
     files: Mapping[str, tuple[Any, str]] = field(default_factory=dict)
     folder: FolderKind = REPORT
 
+    def __post_init__(self) -> None:
+        faults = [
+            f"section {section.title!r}: {type(block).__name__} is no block of a page"
+            for section in self.sections
+            for block in section.blocks
+            if not hasattr(block, "macro")
+        ]
+        if not any(section.blocks for section in self.sections):
+            faults.append("there is no section with anything in it")
+        hint = "tables, charts, and the blocks of visir.reports.page, such as Paragraph"
+        raise_faults(ConfigurationError, f"report {self.title!r}", faults, hint=hint)
+
     def __repr__(self) -> str:
-        rows = (" | ".join(cells[:6]) for cells in self.table.texts())
+        rows = (" | ".join(cells[:6]) for cells in self.tables[0].texts()) if self.tables else ()
         return brief(self, f"{self.kind}: {self.title}", *rows)
 
     @property
     def table(self) -> Table:
         """The table that says most."""
+        if not (self.headline or self.tables):
+            raise VisirError(f"{self.title}: a report without a table.", hint=".write(page) has all of it")
         return self.headline[0] if self.headline else self.tables[0]
+
+    def to_latex(self) -> str:
+        """Return the tables that say most in LaTeX, as `--latex` writes them; `.tables` has all of them."""
+        return "\n".join(to_latex(table) for table in self.headline or [self.table])
 
     @property
     def tables(self) -> list[Table]:

@@ -114,12 +114,19 @@ class Column:
 
     def cells(self, thing: Any) -> list[Cell]:
         """What stands of a thing in the column, and in that of its interval; what is not a number is None."""
-        read = self.of if callable(self.of) else attrgetter(self.of)
-        cells = [self._scaled(read(thing))]
+        read = self.of if callable(self.of) else attrgetter(self.of or "?")
+        try:
+            cells = [self._scaled(read(thing))]
+        except (AttributeError, TypeError, LookupError) as fault:
+            raise VisirError(
+                f"column {self.name!r}: of={self.of!r} does not read a {type(thing).__name__}: {fault}",
+                hint="the name of an attribute, or a function of the row that gives a text, a number or None",
+                code="column-of",
+            ) from fault
         if self.ends is not None:
             ends = self.ends(thing) if callable(self.ends) else attrgetter(*self.ends)(thing)
             low, high = (None, None) if ends is None else (self._scaled(end) for end in ends)
-            cells.append(None if low is None or high is None else between(low, high, self))
+            cells.append(None if low is None or high is None else between(float(low), float(high), self))
         return cells
 
     def _scaled(self, value: Any) -> Cell:

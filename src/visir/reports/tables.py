@@ -186,7 +186,7 @@ def comparison_table(comparison: Comparison) -> Table:
     def measure(entry: Difference) -> str:
         return f"{entry.task} {entry.measure}{'' if display(entry.measure).higher_is_better else ' ↓'}"
 
-    def ends(entry: Difference) -> str:
+    def ends(entry: Difference) -> str | None:
         return between(scaled("low")(entry), scaled("high")(entry), Column("", 1, signed=True))
 
     is_of_pairs = any(entry.baseline != comparison.systems[0] for entry in comparison.differences)
