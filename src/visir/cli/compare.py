@@ -39,6 +39,8 @@ def compare(
     system: Annotated[list[str] | None, option("--as")] = None,
     collection: Annotated[str | None, option("--on")] = None,
     tolerance: float = 0.05,
+    out: Path | None = None,
+    replace: bool = False,
 ) -> None:
     """Say whether systems differ, with significance.
 
@@ -53,10 +55,13 @@ def compare(
         system: The system's name in the published table: one for each result, in their order.
         collection: The collection's name in the published table.
         tolerance: Relative tolerance for published values.
+        out: Where to write: a new folder for the page, the tables and what visir report reads.
     """
     from visir.errors import ConfigurationError, raise_faults
     from visir.evaluation.compare import result_in
-    from visir.reports import comparison_table
+    from visir.reports.report import REPORT
+    from visir.reports.views.evaluation import comparison_report
+    from visir.storage import check_new_folder
 
     faults = []
     if not 0 <= tolerance < math.inf:
@@ -71,6 +76,8 @@ def compare(
             "--published is for results, and --qrels for runs: visir evaluate … --run t2i=mine.trec --out FOLDER"
         )
     raise_faults(ConfigurationError, "compare", faults, hint="visir compare RESULT --published TABLE --as SYSTEM")
+    if out is not None:
+        check_new_folder(out, REPORT, replace=replace)
 
     allow = call.given["allow"] or ()
     if call.given["qrels"] is not None:
@@ -84,7 +91,7 @@ def compare(
                 return
         comparison = call(None, loaded, allow=allow)
     output.facts(comparison=comparison)
-    output.table(comparison_table(comparison))
+    output.finish(comparison_report(comparison), out=out)
 
 
 def _names(paths: list[Path]) -> list[str]:

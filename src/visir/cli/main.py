@@ -63,6 +63,7 @@ ROAD = (
     Verb("compare", "visir.cli.compare:compare", group="measure"),
     Verb("explain", "visir.cli.compare:explain", group="measure"),
     Verb("stress", "visir.cli.stress:stress", group="measure"),
+    Verb("report", "visir.cli.report:report", group="measure"),
     Verb("train", "visir.cli.train:train", group="train"),
     Verb("encode", "visir.cli.encode:encode", group="analyse"),
     Verb("index", "visir.cli.index:app", group="analyse"),

@@ -101,12 +101,30 @@ def fragment(svg: str, prefix: str, label: str) -> str:
 
 @contextmanager
 def drawing(width: float, height: float, rows: int = 1, columns: int = 1) -> Iterator[tuple[Plot, Any]]:
-    """A plot in visir's style; matplotlib's own settings are back as they were afterwards."""
+    """A plot in visir's style, whose colours follow the page's light or dark theme.
+
+    matplotlib's own settings are back as they were afterwards.
+
+    Args:
+        width: In inches.
+        height: In inches.
+        rows: How many rows of axes.
+        columns: How many columns of axes.
+
+    Yields:
+        The figure, which shows itself in notebooks, and its axes (an array of several).
+
+    Example:
+        >>> with drawing(4, 2) as (figure, axes):
+        ...     _ = axes.plot([1, 2, 3], [2, 4, 3], marker="o")
+        >>> type(figure).__name__
+        'Plot'
+    """
     import matplotlib
 
     from visir.reports.plot import Plot
 
-    settings = {**matplotlib.rcParamsDefault, **_SETTINGS}
+    settings = {**matplotlib.rcParamsDefault, **_SETTINGS, "axes.prop_cycle": f"cycler('color', {[*SERIES]})"}
     with matplotlib.rc_context(settings):
         figure = Plot(figsize=(width, height), layout="constrained")
         figure.settings = settings
@@ -333,7 +351,7 @@ def difference_dots(comparison: Comparison) -> Plot:
             filled=entry.p_corrected < 0.05,
         )
         for entry in comparison.differences
-        if display(entry.measure).scale == 100
+        if display(entry.measure).scale == 100 and entry.baseline == comparison.systems[0]
     ]
     if not marks:
         raise VisirError("no difference is of a measure that is a fraction.", hint="compare by hit@1, recall@10, …")
