@@ -29,7 +29,11 @@ def _entry(name: str) -> str:
     parts = [f"### {name}", about.what, f"**Why it matters.** {about.why}"]
     if about.choices:
         option = f"`--{(about.option or name).replace('_', '-')}`"
-        parts.append("\n".join([f"**Choices of {option}.**", "", *(f"- `{key}`: {words}" for key, words in about.choices.items())]))
+        parts.append(
+            "\n".join(
+                [f"**Choices of {option}.**", "", *(f"- `{key}`: {words}" for key, words in about.choices.items())]
+            )
+        )
     if about.is_condition:
         parts.append(f"**Set by** `conditions={{{name!r}: …}}`, where only the caller knows it.")
     return "\n\n".join([*parts, f"**Example.** {about.example}"])

@@ -204,13 +204,13 @@ def vectors_of_files(files: Sequence[str], tasks: Sequence[Task], *, by_modality
     """The vectors of the items of tasks from files, each "FILE" or "SIDE=FILE", as `system_of` takes them."""
     # by_modality: of a collection a file has the vectors of its images, of its texts, or of both.
     named = {side: file for name in files for side, _, file in [name.partition("=")] if side in SIDES}
-    items = {side.modality: side for task in tasks for side in (task.queries, task.documents)}
-    if named and named.keys() <= items.keys():
-        return {side: encode_items(load(vector_file(file)), items[side]) for side, file in named.items()}
+    held: dict[str, Items] = {side.modality: side for task in tasks for side in (task.queries, task.documents)}
+    if named and named.keys() <= held.keys():
+        return {side: encode_items(load(vector_file(file)), held[side]) for side, file in named.items()}
     if by_modality and not named:
         encoders = [load(vector_file(file)) for file in files]
         pairs = [(encoder, side) for encoder in encoders for side in ("image", "text") if side in encoder.modalities]
-        return [encode_items(encoder, items[side]) for encoder, side in pairs]
+        return [encode_items(encoder, held[side]) for encoder, side in pairs]
     if len(tasks) > 1:
         raise ConfigurationError(
             f"vectors from files go with one task; there are {', '.join(task.name for task in tasks)}.",
