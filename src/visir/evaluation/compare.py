@@ -19,8 +19,7 @@ from visir.errors import ConfigurationError, ProtocolError, VisirError, nearest,
 from visir.evaluation.brittleness_runs import evaluate_run
 from visir.evaluation.classification.labelling import CLASSIFICATION, load_classification
 from visir.evaluation.classification.result import Classification, method_title
-from visir.evaluation.measures import MEASURES, Named, base_of, is_called, read_measure
-from visir.evaluation.measures.measure import recalls_of
+from visir.evaluation.measures import MEASURES, Named, base_of, is_called, read_measure, recalls_of
 from visir.evaluation.results import Evaluation, is_result, load
 from visir.evaluation.scoring import CHOICES, canonical
 from visir.evaluation.statistics import (

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from visir.display import Plotted, Tabular, view_function
 from visir.errors import VisirError
 from visir.evaluation.by_label import ByLabel, LabelDifferences, by_label, label_differences
-from visir.evaluation.measures import Named, read_measure
-from visir.evaluation.measures.measure import RSUM_CUTOFFS, beyond_rank
+from visir.evaluation.measures import RSUM_CUTOFFS, Named, beyond_rank, read_measure
 from visir.evaluation.mteb import write_mteb
 from visir.evaluation.scoring import typical_measures
 from visir.files import read_json

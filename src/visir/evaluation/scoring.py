@@ -16,8 +16,18 @@ import pyarrow as pa
 from visir.display import counted
 from visir.errors import ConfigurationError, raise_faults
 from visir.evaluation.folds import Ranked, joined
-from visir.evaluation.measures import DEFAULT_MEASURES, MEASURES, aggregate, base_of, measure, parse, read_measure, rsum
-from visir.evaluation.measures.measure import beyond_rank, recalls_of
+from visir.evaluation.measures import (
+    DEFAULT_MEASURES,
+    MEASURES,
+    aggregate,
+    base_of,
+    beyond_rank,
+    measure,
+    parse,
+    read_measure,
+    recalls_of,
+    rsum,
+)
 from visir.evaluation.statistics import name_codes
 from visir.fingerprint import hash_columns
 from visir.records import (

@@ -23,7 +23,7 @@ from visir.evaluation.assembly import assemble as assemble_tasks
 from visir.evaluation.brittleness_runs import Log, evaluate_log, read
 from visir.evaluation.compare import few_units_notes, in_words
 from visir.evaluation.cross_modal import Estimator, dcg_cm
-from visir.evaluation.measures.measure import RSUM_CUTOFFS
+from visir.evaluation.measures import RSUM_CUTOFFS
 from visir.evaluation.results import Saved
 from visir.evaluation.scoring import score
 from visir.evaluation.sources import open_collection_of
