@@ -33,7 +33,7 @@ import visir
 from flickr8k_tables import show, spread
 from visir.collections.portable import load, save
 from visir.encoders.towers.gru import WordVocabulary, tokenise
-from visir.evaluation.measures.measure import RSUM_CUTOFFS as CUTOFFS
+from visir.evaluation.measures import RSUM_CUTOFFS as CUTOFFS
 from visir.evaluation.results import is_result, load_evaluation, rsum_by_image
 from visir.evaluation.statistics import corrected, crossed_interval, crossed_test
 from visir.files import data_directory, read_json

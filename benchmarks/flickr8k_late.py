@@ -28,7 +28,7 @@ from flickr8k_tables import show, spread
 from visir.collections.images import ImageReader
 from visir.encoders import encode, load
 from visir.encoders.base import Encoder
-from visir.evaluation.measures.measure import RSUM_CUTOFFS as CUTOFFS
+from visir.evaluation.measures import RSUM_CUTOFFS as CUTOFFS
 from visir.evaluation.results import Evaluation, load_evaluation, rsum_by_image
 from visir.evaluation.statistics import corrected, crossed_test
 from visir.records import TASKS, Collection, MultiVectorEmbeddings

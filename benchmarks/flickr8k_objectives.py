@@ -23,7 +23,7 @@ import numpy as np
 
 from flickr8k_tables import show, spread
 from flickr8k_trajectories import KINDS, draw
-from visir.evaluation.measures.measure import RSUM_CUTOFFS as CUTOFFS
+from visir.evaluation.measures import RSUM_CUTOFFS as CUTOFFS
 from visir.evaluation.results import load_evaluation, rsum_by_image
 from visir.evaluation.statistics import corrected, crossed_test
 from visir.files import read_json

@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 
 from visir.collections import open_collection
-from visir.evaluation.captions import choose
+from visir.evaluation.assembly import choose
 from visir.evaluation.granularity import GranularityStudy
 from visir.evaluation.granularity import granularity as study
 from visir.files import data_directory

@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from visir.errors import VisirError
-from visir.evaluation.measures.measure import RSUM_CUTOFFS as CUTOFFS
+from visir.evaluation.measures import RSUM_CUTOFFS as CUTOFFS
 from visir.evaluation.results import load_evaluation
 from visir.reports.evaluation import expected_by_chance
 from visir.reports.plots import DASHES, FAINT, MARKERS, SERIES, drawing

@@ -135,7 +135,7 @@ PARTS: dict[str, Part] = {
     "measures": Part(
         "visir.evaluation.measures",
         "The measures, and significance.",
-        ("visir.evaluation.measures.*", "visir.evaluation.measures.registry.Measure"),
+        ("visir.evaluation.measures.*", "visir.evaluation.measures.Measure"),
     ),
     "published": Part(
         "visir.evaluation.published",

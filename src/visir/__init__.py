@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from visir.evaluation.compare import compare as compare
     from visir.evaluation.evaluate import evaluate as evaluate
     from visir.evaluation.granularity import granularity as granularity
-    from visir.evaluation.measures.measure import measures as measures
+    from visir.evaluation.measures import measures as measures
     from visir.evaluation.mteb import mteb_model as mteb_model
     from visir.evaluation.probes import probe as probe
     from visir.evaluation.stress.stress import stress as stress

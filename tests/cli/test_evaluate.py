@@ -242,3 +242,25 @@ def test_the_task_of_a_run_is_that_of_its_queries(tmp_path: Path) -> None:
     named = say(evaluate, tmp_path / "c.csv", *options, "--run", f"t2i={tmp_path / 'run.trec'}")
     assert said.status == named.status == 0 and "100.0" in said.text, said.text
     assert "t2i: the ranks of 1 of 2 queries repeat" in " ".join(said.text.split())
+
+
+def test_the_second_argument_is_the_system(vectors: Path, tmp_path: Path) -> None:
+    """A model or the file of a run, as with --model and --run; two systems are refused with the line to type."""
+    out, again = tmp_path / "out", tmp_path / "again"
+    said = say(evaluate, SCENES, "colours", "--split", "test", "--out", out)
+    assert said.status == 0, said.text
+    assert say(evaluate, SCENES, "--model", "colours", "--split", "test", "--out", again).status == 0
+    assert load(out).aggregates == load(again).aggregates and load(out).system == "colours"
+    run = say(evaluate, SCENES, out / "run_t2i.parquet", "--split", "test")
+    assert run.status == 0 and "text → image" in run.text
+    two = say(evaluate, SCENES, "colours", "--embeddings", vectors)
+    assert two.status == 2 and f"visir evaluate {SCENES} SYSTEM" in two.text
+
+
+def test_shortcuts_and_judgements_are_those_of_the_function(tmp_path: Path) -> None:
+    """The verb hands them on: the protocol says what was injected, and the judgements are there to measure by."""
+    said = say(evaluate, SCENES, "colours", "--shortcuts", "bits:3?on=captions", "--out", tmp_path / "out")
+    assert said.status == 0, said.text
+    python = visir.evaluate(SCENES, "colours", shortcuts="bits:3?on=captions")
+    assert load(tmp_path / "out").protocol == python.protocol and "bits" in python.protocol.extra["shortcuts"]
+    assert "bits" not in str(visir.evaluate(SCENES, "colours").protocol.extra)

@@ -16,7 +16,7 @@ from refusals import refused
 from visir.collections import open_collection
 from visir.collections.shop_layouts import _share
 from visir.errors import CollectionError
-from visir.evaluation.captions import choose
+from visir.evaluation.assembly import choose
 
 
 def said(**texts: str) -> list[dict[str, str]]:

@@ -14,7 +14,7 @@ from refusals import refused
 from visir.collections import open_collection
 from visir.collections.check import check
 from visir.errors import CollectionError
-from visir.evaluation.captions import choose
+from visir.evaluation.assembly import choose
 
 IMAGES = {
     "1": "001.Black_footed_Albatross/Black_Footed_Albatross_0001_796111.jpg",

@@ -16,7 +16,7 @@ from visir.collections import open_collection
 from visir.collections.draft import Draft
 from visir.collections.shop_layouts import judge_groups
 from visir.errors import CollectionError
-from visir.evaluation.captions import choose
+from visir.evaluation.assembly import choose
 from visir.files import read_json
 
 DRESS = "women/dresses/casual_and_day_dresses/57996836/57996836"

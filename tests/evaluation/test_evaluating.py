@@ -11,7 +11,7 @@ from evaluation_toys import embed, make_collection, random_pair
 
 from refusals import refused
 from visir.errors import CollectionError, ConfigurationError, EmbeddingError, EncoderError, ProtocolError
-from visir.evaluation.captions import CaptionChoice, choose
+from visir.evaluation.assembly import CaptionChoice, choose
 from visir.evaluation.evaluate import evaluate
 from visir.evaluation.folds import joined
 from visir.records import Collection, Embeddings, Gallery, Ranks, Run

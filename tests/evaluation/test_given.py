@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,11 @@ from evaluation_toys import make_collection, random_pair
 import visir
 from refusals import refused
 from visir.collections import read_qrels
-from visir.errors import ConfigurationError, RunError, VisirError
+from visir.errors import ConfigurationError, EncoderError, RunError, VisirError
 from visir.evaluation.results import load_evaluation
 from visir.evaluation.sources import is_judgements
 from visir.records import Items, Qrels, Task
+from visir.retrieval.formats import write_run
 
 COLLECTION = make_collection(12, 2)
 IMAGES, CAPTIONS = COLLECTION.images["id"].to_pylist(), COLLECTION.captions["id"].to_pylist()
@@ -270,3 +272,87 @@ def test_judgements_alone_refuse_what_needs_a_collection() -> None:
         visir.evaluate(COLLECTION, ANSWERS, qrels=JUDGED)
     with refused(RunError, code="run-empty", hint="{query: {document: score}}"):
         visir.evaluate({}, qrels=JUDGED)
+
+
+@pytest.fixture
+def vector_files(tmp_path: Path) -> Path:
+    """Vectors of scenes: those of both sides in one file, without ids; and of each side, with ids."""
+    scenes = visir.open("scenes:24?size=64")
+    rng = np.random.default_rng(0)
+    image, text = (
+        rng.normal(size=(table.num_rows, 8)).astype(np.float32) for table in (scenes.images, scenes.captions)
+    )
+    np.savez(tmp_path / "both.npz", image=image, text=text)
+    np.savez(tmp_path / "image.npz", image_ids=np.array(scenes.images["id"].to_pylist()), image_vectors=image)
+    np.savez(tmp_path / "text.npz", text_ids=np.array(scenes.captions["id"].to_pylist()), text_vectors=text)
+    return tmp_path
+
+
+def test_vectors_are_named_by_their_files(vector_files: Path) -> None:
+    scenes = visir.open("scenes:24?size=64")
+    both, image, text = (vector_files / f"{name}.npz" for name in ("both", "image", "text"))
+    first = visir.evaluate(scenes, vectors=both)
+    assert first.system == "both"
+    for named in (
+        f"npz:{both}",
+        [image, f"npz:{text}"],
+        {"image": image, "text": text},
+        [f"text={text}", f"image={image}"],
+    ):
+        assert visir.evaluate(scenes, vectors=named).aggregates == first.aggregates
+    assert visir.evaluate(scenes, vectors=both, name="mine").system == "mine"
+    with refused(ConfigurationError, "i2t", "t2i", code="vectors-of-one-task"):
+        visir.evaluate(scenes, vectors={"query": text, "document": image})
+    by_role = visir.evaluate(scenes, vectors={"query": text, "document": image}, tasks="t2i")
+    assert by_role["t2i R@5"] == first["t2i R@5"]
+
+
+def test_runs_are_named_by_task_and_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    scenes = visir.open("scenes:24?size=64").split("test")
+    first = visir.evaluate(scenes, "colours")
+    for task, run in first.runs.items():
+        write_run(run, f"{task}.trec")
+    again = visir.evaluate(scenes, ["t2i=t2i.trec", "i2t.trec"])
+    assert again["t2i MRR"] == first["t2i MRR"] and again["i2t R@1"] == first["i2t R@1"]
+    assert visir.evaluate(scenes, "t2i=t2i.trec").tasks == ("t2i",)
+    with refused(ConfigurationError, "t2t", meant="t2i", code="unknown-task"):
+        visir.evaluate(scenes, "t2t=t2i.trec")
+    with refused(ConfigurationError, code="two-runs-task"):
+        visir.evaluate(scenes, ["t2i=t2i.trec", "t2i.trec"])
+    Path("a=b.trec").write_text(Path("t2i.trec").read_text())
+    assert visir.evaluate(scenes, "a=b.trec").tasks == ("t2i",)  # a path may hold "=" too
+
+
+def test_a_log_is_evaluated_by_its_name(data_dir: Path) -> None:
+    log = data_dir / "brittleness-runs" / "f30k" / "clip" / "i2t" / "none.parquet"
+    evaluated = visir.evaluate(log, recall="capped_recall")
+    assert evaluated.system == "CLIP" and round(evaluated["i2t rsum"], 1) == 209.9
+    with refused(ConfigurationError, "none.parquet"):
+        visir.evaluate(log, "colours")
+
+
+def test_an_evaluation_holds_what_was_searched() -> None:
+    scenes = visir.open("scenes:12?size=64")
+    evaluated = visir.evaluate(scenes, "colours", judgements=None)
+    assert evaluated.source is scenes and "source" not in repr(evaluated)
+    assert visir.evaluate({"q": {"a": 1}}, {"q": {"a": 0.5}}).source is None
+
+
+def test_judgements_are_attached_by_name(tmp_path: Path) -> None:
+    scenes = visir.open("scenes:24?size=64")
+    caption, image = scenes.captions["id"][0].as_py(), scenes.images["id"][5].as_py()
+    (tmp_path / "more.qrels").write_text(f"{caption} 0 {image} 1\n")
+    evaluated = visir.evaluate(
+        "scenes:24?size=64", "colours", "t2i", judgements=tmp_path / "more.qrels", relevance="more"
+    )
+    assert evaluated.protocol.relevance == "more" and len(evaluated.qrels["t2i"]) == 1
+
+
+def test_a_model_that_re_ranks_itself_is_loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[str] = []
+    module = sys.modules["visir.evaluation.evaluate"]
+    monkeypatch.setattr(module, "load", lambda name, **options: loaded.append(name) or visir.load(name))
+    with refused(EncoderError, "colours", code="makes-vectors"):
+        visir.evaluate("scenes:12?size=64", "colours", rerank="colours")
+    assert loaded == ["colours"]

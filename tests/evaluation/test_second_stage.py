@@ -20,8 +20,9 @@ from visir.evaluation.compare import compare
 from visir.evaluation.explaining import explain
 from visir.evaluation.published import PublishedRow, shipped
 from visir.evaluation.published import load as published
-from visir.evaluation.results import ends_early, load_evaluation, remarks, save
+from visir.evaluation.published.denominators import ends_early, remarks
 from visir.evaluation.results import load as load_result
+from visir.evaluation.results import load_evaluation, save
 from visir.evaluation.second_stage import SecondStage
 from visir.records import Collection, Embeddings
 

@@ -13,7 +13,7 @@ from refusals import refused
 from visir.errors import ConfigurationError, EmbeddingError
 from visir.evaluation import evaluate
 from visir.evaluation.systems import system_of
-from visir.evaluation.systems.vectors import vectors_by_side
+from visir.evaluation.systems.given import vectors_by_side
 from visir.records import Collection, Embeddings, EncoderCard, MultiVectorEmbeddings, Pools, strings
 
 CARD = EncoderCard("mine", "vectors")

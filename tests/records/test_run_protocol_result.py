@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import inspect
+import re
+from dataclasses import fields
+
 import numpy as np
 import pyarrow as pa
+import pytest
 
+import visir
+from docs_site import protocol_fields
 from refusals import refused
 from visir.errors import RunError, VisirError
 from visir.records import Gallery, Protocol, Result, Run, strings
+from visir.records.result import PROTOCOL, option_faults
 
+FINGERPRINT = "a555eef4e6318c55bdf695a9d8924083"
+"""Of `protocol()`, as the first edition wrote it."""
 GALLERY = Gallery.of("image", ["a", "b", "c"])
 
 
@@ -100,3 +110,51 @@ def test_a_repeated_document_is_found_in_answers_of_unequal_length_too() -> None
             "r", "t2i", strings(["p", "q"]), np.array([0, 1, 4]), strings(["a", "b"]),
             np.array([1, 1, 0, 1], np.int32), np.array([0.5, 0.9, 0.8, 0.7]), GALLERY, 3,
         )  # fmt: skip
+
+
+def test_every_field_of_a_protocol_is_declared_once() -> None:
+    """What it is, why it matters and an example; the page of reference, and the options of `evaluate`, say the same."""
+    page = protocol_fields.page()["reference/protocol.md"]
+    assert list(PROTOCOL) == [item.name for item in fields(Protocol)]
+    for name, about in PROTOCOL.items():
+        assert about.what.endswith(".") and about.why.endswith(".") and about.example
+        assert f"### {name}\n\n{about.what}\n\n**Why it matters.** {about.why}" in page
+        assert all(f"- `{choice}`: {words}" in page for choice, words in about.choices.items())
+    assert page.index("### matcher") > page.index("## Fields of the system") > page.index("### extra")
+    args = inspect.getdoc(visir.evaluate).partition("\nArgs:\n")[2]  # type: ignore[union-attr]
+    for name in ("recall", "ties", "similarity", "captions", "gallery"):
+        about = next(about for field, about in PROTOCOL.items() if (about.option or field) == name)
+        text = re.split(r"\n    (?=\w+: )", args.partition(f"\n    {name}: ")[2])[0]
+        assert all(f'"{choice}"' in text for choice in about.choices if choice not in ("random",)), name
+
+
+def test_the_system_is_not_part_of_the_task() -> None:
+    of_system = {name for name, about in PROTOCOL.items() if about.of_system}
+    assert of_system == {
+        "similarity", "image_preprocessing", "text_preprocessing", "truncation", "vocabulary", "vectors_per_item",
+        "composition", "matcher",
+    }  # fmt: skip
+    assert {name for name, about in PROTOCOL.items() if about.is_condition} == {
+        "query_template", "rerank", "perturbation", "extra",
+    }  # fmt: skip
+    # A fingerprint of old: results that are saved name their protocol by it.
+    assert protocol().fingerprint == FINGERPRINT
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "fault"),
+    [
+        ("recall", "hits", "unknown recall 'hits' (did you mean 'hit'?"),
+        ("ties", "worst", "unknown ties 'worst' (known: id, optimistic, pessimistic, trec)"),
+        ("similarity", "dots", "unknown similarity 'dots' (did you mean 'dot'?"),
+        ("gallery", "splits", "unknown gallery 'splits' (did you mean 'split'?"),
+        ("captions", "first 0", "unknown choice of captions 'first 0' (did you mean 'first 5'?"),
+        ("captions", "random(seed=x)", "unknown choice of captions"),
+        ("folds", 0, "folds must be at least 1, not 0"),
+        ("folds", 1.5, "folds must be a whole number, not 1.5"),
+    ],
+)
+def test_options_are_checked_as_declared(option: str, value: object, fault: str) -> None:
+    assert [text[: len(fault)] for text in option_faults(**{option: value})] == [fault]
+    good = {"recall": "recall", "ties": "trec", "similarity": "maxsim", "gallery": "collection", "folds": 5}
+    assert option_faults(**good, captions="first 12") == option_faults(recall=None, captions="random(seed=7)") == []

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.evaluation.measures.measure import RSUM_CUTOFFS, recalls_of
+from visir.evaluation.measures import RSUM_CUTOFFS, recalls_of
 from visir.evaluation.published import PlainTable, Published, PublishedRow, judge, printed_value
 from visir.evaluation.published.judge import measure_of
 from visir.evaluation.results import Evaluation

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from visir.display import Tabular, brief, counted
 from visir.evaluation.published import Published
+from visir.evaluation.published.denominators import ends_early, remarks
 from visir.evaluation.published.judge import TOLERANCE
-from visir.evaluation.results import ends_early, remarks
 from visir.splitmix import wilson
 from visir_papers.cells import TableCell
 from visir_papers.draws import DRAWS, SURE, Draws, Means, TrendCheck, difference_interval, few_units

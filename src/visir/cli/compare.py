@@ -107,7 +107,7 @@ def _beside_published(
     results: list[Result], published: str, names: list[str] | None, collection: str | None, tolerance: float
 ) -> None:
     from visir.evaluation.published import judge, load, orders
-    from visir.evaluation.results import remarks
+    from visir.evaluation.published.denominators import remarks
     from visir.reports import published_table
 
     table = load(published)

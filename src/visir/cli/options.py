@@ -87,7 +87,7 @@ def complete_format(ctx: typer.Context, incomplete: str) -> Iterable[str]:
 @completes
 def complete_measure(ctx: typer.Context, incomplete: str) -> Iterable[str]:
     """Measures, those with a cutoff as "hit@"."""
-    from visir.evaluation.measures.registry import DEFAULT_MEASURES, MEASURES
+    from visir.evaluation.measures import DEFAULT_MEASURES, MEASURES
 
     return [*DEFAULT_MEASURES, *MEASURES]
 

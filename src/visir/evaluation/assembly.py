@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from visir.display import counted
-from visir.errors import CollectionError, ConfigurationError, nearest
-from visir.evaluation.captions import CaptionChoice, choose
+from visir.errors import CollectionError, ConfigurationError, nearest, raise_faults
 from visir.evaluation.folds import cut
-from visir.evaluation.scoring import candidates_line, queries_line
+from visir.evaluation.scoring import candidates_line, faults_of_measures, queries_line
 from visir.records import (
     GROUP,
     LINKS,
@@ -30,6 +33,89 @@ from visir.records import (
     caption_labels,
     label_kinds,
 )
+from visir.records.result import PROTOCOL, option_faults
+from visir.retrieval.answers import depth_fault
+
+# Which captions of each image take part: all, the first, the first N, or one at random. Papers differ in this choice
+# and rarely report it: COCO's "25,000 captions" are the first five of each image (ten images of the test split have a
+# sixth), product collections have one, and some studies draw one of five at random. A caption that takes part is both a
+# query of text-to-image search and a candidate of image-to-text search.
+
+
+@dataclass(frozen=True)
+class CaptionChoice:
+    """A choice of captions."""
+
+    kind: str  # "all", "first" (the first `count` of each image) or "random" (one of each image)
+    count: int = 1  # how many of each image, for "first"
+    seed: int = 0  # the seed, for "random"
+
+    @classmethod
+    def parse(cls, text: str) -> CaptionChoice:
+        """Read a choice from its written form."""
+        if fault := PROTOCOL["captions"].fault("captions", text):
+            raise ConfigurationError(f"{fault}.", hint='captions="first 5"')
+        number = re.search(r"\d+", text)
+        if text.startswith("random"):
+            return cls("random", seed=int(number[0]) if number else 0)
+        return cls(text.partition(" ")[0], count=int(number[0]) if number else 1)
+
+    def __str__(self) -> str:
+        if self.kind == "first":
+            return "first" if self.count == 1 else f"first {self.count}"
+        return f"random(seed={self.seed})" if self.kind == "random" else "all"
+
+    def keep(self, ids: pa.Array, images: pa.Array) -> NDArray[np.bool_]:
+        """Choose among captions."""
+        # The random caption of an image is the one with the lowest hash of (seed, caption id). So the choice does not
+        # depend on the order of the captions, and more images in a collection do not change it for the others.
+        # ids: (n,) the ids of the captions, in the source's order.
+        # images: (n,) the image of each.
+        # Returns: (n,) which captions take part.
+        if self.kind == "all":
+            return np.ones(len(ids), bool)
+        group = images.dictionary_encode().indices.to_numpy(zero_copy_only=False)
+        if self.kind == "first":
+            order = np.argsort(group, kind="stable")
+        else:
+            order = np.lexsort((_hashes(ids, self.seed), group))
+        grouped = group[order]
+        starts = np.flatnonzero(np.concatenate([[True], grouped[1:] != grouped[:-1]]))
+        place = np.arange(len(order)) - np.repeat(starts, np.diff(np.concatenate([starts, [len(order)]])))
+        keep = np.zeros(len(ids), bool)
+        keep[order[place < self.count]] = True
+        return keep
+
+
+def choose(collection: Collection, captions: str) -> Collection:
+    """Reduce a collection to the chosen captions and their judgements."""
+    choice = CaptionChoice.parse(captions)
+    if choice.kind == "all" or collection.captions.num_rows == 0:
+        return collection
+    columns = collection.captions
+    keep = choice.keep(columns["id"].combine_chunks(), columns["image_id"].combine_chunks())
+    return keep_captions(collection, pa.array(keep))
+
+
+def keep_captions(collection: Collection, keep: pa.Array) -> Collection:
+    """Reduce a collection to some of its captions and their judgements."""
+    # keep: (n,) a mask over its captions.
+    captions = collection.captions.filter(keep)
+    left = captions["id"]
+    judged = collection.judgements.filter(pc.is_in(collection.judgements["caption_id"], left))
+    facts = collection.caption_facts
+    if facts is not None:
+        facts = facts.filter(pc.is_in(facts["caption_id"], left))
+    return replace(collection, captions=captions, judgements=judged, caption_facts=facts)
+
+
+def _hashes(ids: pa.Array, seed: int) -> NDArray[np.uint64]:
+    key = f"visir captions {seed}".encode()
+    digests = b"".join(
+        hashlib.blake2b(identifier.encode(), key=key, digest_size=8).digest() for identifier in ids.to_pylist()
+    )
+    return np.frombuffer(digests, dtype="<u8")
+
 
 # What could not be encoded is left out of a task, with the items that cannot be measured without it.
 
@@ -114,6 +200,54 @@ Source: TypeAlias = Collection | TaskSource | Task | Sequence[Task]
 """The input of an evaluation: a collection of images and captions, another source of tasks, one task, or several."""
 
 
+def check_options(
+    source: Source,
+    *,
+    captions: str = "all",
+    recall: str | None = None,
+    ties: str | None = None,
+    gallery: object = "split",
+    tasks: Sequence[str] | None = None,
+    folds: int = 1,
+    depth: int = 1,
+    conditions: Mapping[str, Any] | None = None,
+    split: str | None = None,
+    similarity: str | None = None,
+    measures: Sequence[str] | None = None,
+) -> None:
+    """Check the options of `visir.evaluation.evaluate.evaluate`, which explains them, before anything is computed."""
+    faults = faults_of_measures(measures)
+    faults += option_faults(
+        recall=recall, ties=ties, similarity=similarity, captions=captions, folds=folds,
+        gallery=gallery if isinstance(gallery, str) else None,
+    )  # fmt: skip
+    if tasks is not None and not tasks:
+        faults.append("no task is asked for")
+    if isinstance(folds, int) and folds > 1 and gallery != "split":
+        faults.append("folds cut the split into galleries of their own: they go with gallery='split' only")
+    if fault := depth_fault(depth, "depth"):
+        faults.append(fault)
+    known = [name for name, about in PROTOCOL.items() if about.is_condition]
+    faults += [f"unknown condition {name!r} ({nearest(name, known)})" for name in conditions or {} if name not in known]
+    if split is not None and not isinstance(split, str):
+        faults.append(f"split must be a text, not {split!r}; several are written 'test+val'")
+        split = None
+    if isinstance(source, Collection):
+        faults += [f"unknown task {name!r} ({nearest(str(name), TASKS)})" for name in tasks or () if name not in TASKS]
+        for name in (split or "all").split("+"):
+            if name != "all" and name not in source.splits:
+                missing = "it has none; ?split_by=random(0.8,0.1,0.1,seed=0) behind its path makes train, val and test"
+                suggestion = nearest(name, source.splits) if any(source.splits) else missing
+                faults.append(f"unknown split {name!r} ({suggestion})")
+    else:
+        of_captions = {"captions": captions != "all", "folds": folds != 1, "gallery": gallery != "split"}
+        faults += [
+            f"{name} goes with collections of images and captions only" for name, on in of_captions.items() if on
+        ]
+    name = getattr(source, "name", "the tasks")
+    raise_faults(ConfigurationError, f"evaluate {name}", faults, hint="mend the options above")
+
+
 @dataclass(frozen=True, eq=False)
 class Assembly:
     """The tasks of an evaluation, and the facts for its protocol."""
@@ -167,12 +301,12 @@ class Assembly:
 def assemble(
     source: Source,
     *,
-    split: str | None,
-    relevance: str | None,
-    captions: str,
-    gallery: Pool | Mapping[str, Gallery],
-    tasks: Sequence[str] | None,
-    folds: int,
+    split: str | None = None,
+    relevance: str | None = None,
+    captions: str = "all",
+    gallery: Pool | Mapping[str, Gallery] = "split",
+    tasks: Sequence[str] | None = None,
+    folds: int = 1,
 ) -> Assembly:
     """Assemble the tasks of a source under the options of `visir.evaluation.evaluate.evaluate`, which explains them."""
     if isinstance(source, Collection):
@@ -215,7 +349,7 @@ def _of_collection(part: Collection, whole: Collection, options: _Options, items
     pool = choose(whole, options.captions)
     check_not_empty(chosen, options.split)
     folded: dict[str, list[Task]] = {name: [] for name in options.tasks}
-    for fold in cut(chosen, options.folds):
+    for fold in [chosen] if options.folds == 1 else cut(chosen, options.folds):
         galleries = _galleries(fold, pool, options)
         for name in options.tasks:
             folded[name].append(_task(name, fold, options, items, galleries[name]))

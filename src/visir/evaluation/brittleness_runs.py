@@ -32,16 +32,18 @@ from numpy.typing import NDArray
 
 from visir.arrays import array_of_bytes
 from visir.collections import read_qrels
-from visir.errors import ConfigurationError, RunError, VisirError, nearest
+from visir.errors import ConfigurationError, RunError, VisirError, nearest, raise_faults
 from visir.evaluation.cross_modal import dcg_cm
 from visir.evaluation.results import Evaluation
-from visir.evaluation.scoring import canonical, score
+from visir.evaluation.scoring import canonical, faults_of_measures, score
 from visir.evaluation.second_stage import stages_of
+from visir.evaluation.systems.given import is_run, task_and_file
 from visir.evaluation.systems.runs import origins
 from visir.files import read_bytes
 from visir.fingerprint import hash_columns
 from visir.parquet import read_table
 from visir.records import UNDECLARED, Gallery, Protocol, Qrels, Ranks, Recall, Run, Ties, gallery_line, show_id_forms
+from visir.records.result import option_faults
 from visir.retrieval.formats import NOTES, read_run
 from visir.retrieval.ranks import ranks_of
 
@@ -49,6 +51,71 @@ from visir.retrieval.ranks import ranks_of
 
 USUAL = ("ndcg@10", "map", "mrr", "hit@1", "precision@10", "recall@10", "recall@100", "rprecision")
 """The measures of a run when nothing is named."""
+
+
+OF_SOURCES = (
+    *("tasks", "images", "judgements", "shortcuts", "vectors", "split", "relevance", "captions", "gallery", "folds"),
+    *("estimator", "rerank", "compose", "conditions", "search_device"),
+)
+"""Options of `visir.evaluate` that need something to search."""
+
+
+def evaluate_alone(
+    source: Any,
+    system: Any,
+    *,
+    qrels: Any,
+    measures: Sequence[str] | None,
+    recall: Recall | None,
+    ties: Ties | None,
+    name: str | None,
+    similarity: str | None,
+    encoding: Mapping[str, Any],
+    **options: Any,
+) -> Evaluation:
+    """Measure a run with judgements alone, or a log, for `visir.evaluate`, whose options these are."""
+    if qrels is not None and system is None and is_run(source):  # evaluate(run, qrels=…)
+        source, system = None, source
+    if isinstance(source, (str, Path)) and is_log(source):
+        if system is not None or options["vectors"] is not None:
+            raise ConfigurationError(
+                f"{source} is a run already.", hint="leave out the system (--model, --embeddings and --run)"
+            )
+        return evaluate_log(read(source), recall=recall or "hit", ties=ties or "id")
+    if isinstance(source, (dict, list, tuple)) and not source and qrels is not None:
+        raise RunError("the run is empty.", hint="{query: {document: score}}", code="run-empty")
+    if source is not None and qrels is not None:
+        raise ConfigurationError(
+            "qrels go without a source of tasks: they are judgements alone, for a run.",
+            hint="of a run: visir.evaluate(run, qrels=FILE); of a collection: visir.open(source, judgements=FILE)",
+            code="judgements-alone-run",
+        )
+    faults = faults_of_measures(measures) + option_faults(recall=recall, ties=ties)
+    given = {option: options[option] for option in OF_SOURCES} | dict(encoding)
+    usual = {"captions": "all", "gallery": "split", "folds": 1}
+    faults += [
+        f"{option} needs a collection; judgements alone have none"
+        + ("; measures are named measures=[…]" if option == "tasks" else "")
+        for option, value in given.items()
+        if value is not None and value is not False and not (option in usual and value == usual[option])
+    ]
+    if system is None:
+        faults.append("there is no run to measure")
+    hint = "visir.evaluate(qrels, run, measures=['nDCG@10', 'AP'])"
+    raise_faults(ConfigurationError, "evaluate with judgements alone", faults, hint=hint)
+    if isinstance(system, (list, tuple)) and system and isinstance(system[0], (str, Path)):
+        if len(system) > 1:
+            raise ConfigurationError(
+                f"{source} are judgements, for one run alone.",
+                hint="of several runs: visir compare FIRST SECOND --qrels FILE",
+            )
+        (system,) = system
+    if isinstance(system, str):
+        system = task_and_file(system)[1]
+    judgements = qrels if source is None else source
+    return evaluate_run(
+        judgements, system, measures=measures, recall=recall, ties=ties or "id", name=name, similarity=similarity
+    )
 
 
 def check_order(qrels: Any, run: Any) -> None:
@@ -80,7 +147,7 @@ def evaluate_run(
     name: str | None = None,
     similarity: str | None = None,
 ) -> Evaluation:
-    """Measure a run with judgements alone; `visir.evaluate(qrels, run)` calls this."""
+    """Measure a run with judgements alone."""
     # Every judged query counts; one without an answer counts as failed. What is not in the answers was not found, so a
     # measure may look deeper than they reach.
     declared: Recall = recall or "recall"

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from visir.display import Plotted, Tabular, brief, counted
 from visir.errors import VisirError, nearest
-from visir.evaluation.measures import base_of
-from visir.evaluation.measures.measure import aggregate
+from visir.evaluation.measures import aggregate, base_of
 from visir.evaluation.scoring import typical_measures
 from visir.evaluation.statistics import (
     NO_INTERVAL,

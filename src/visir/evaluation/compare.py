@@ -17,11 +17,9 @@ from visir.collections import read_qrels
 from visir.display import Displayed, Plotted, Tabular, brief, counted
 from visir.errors import ConfigurationError, ProtocolError, VisirError, nearest, raise_faults
 from visir.evaluation.brittleness_runs import evaluate_run
-from visir.evaluation.chance import check
 from visir.evaluation.classification.labelling import CLASSIFICATION, load_classification
 from visir.evaluation.classification.result import Classification, method_title
-from visir.evaluation.measures import MEASURES, Named, base_of, is_called, read_measure
-from visir.evaluation.measures.measure import recalls_of
+from visir.evaluation.measures import MEASURES, Named, base_of, is_called, read_measure, recalls_of
 from visir.evaluation.results import Evaluation, Saved, is_result, load
 from visir.evaluation.scoring import CHOICES, canonical
 from visir.evaluation.statistics import (
@@ -36,7 +34,8 @@ from visir.evaluation.statistics import (
     labels_clusters,
     paired_test,
 )
-from visir.evaluation.systems.vectors import is_run
+from visir.evaluation.systems.given import is_run
+from visir.evaluation.systems.runs import check
 from visir.fingerprint import hash_columns
 from visir.records import Gallery, Protocol, Result, Run, labels_of
 from visir.retrieval.formats import read_run

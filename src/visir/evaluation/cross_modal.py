@@ -12,7 +12,6 @@ in its mistakes scores higher. That is circular: it is allowed, and noted on the
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,11 +21,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from visir.encoders import load
 from visir.encoders.base import Encoder
-from visir.encoders.composed import ComposedEncoder, CompositionRule
-from visir.encoders.sources import check_accepted
 from visir.errors import ConfigurationError, ProtocolError
-from visir.evaluation.text_weight import choose_weight, composed_tasks
+from visir.evaluation.assembly import Assembly
+from visir.evaluation.systems.base import System
+from visir.evaluation.systems.given import system_of
+from visir.evaluation.systems.runs import RunSystem
+from visir.evaluation.systems.vectors import EncoderSystem, VectorSystem
 from visir.records import (
     SIDES,
     Embeddings,
@@ -36,82 +38,9 @@ from visir.records import (
     Run,
     SparseEmbeddings,
     Task,
-    Ties,
     Vectors,
 )
-from visir.retrieval.vectors import Side, Similarity, check_same_dimension, score_places
-
-# How a model answers queries of a text and an image: the rule that composes them, or the model itself.
-
-_CHOSEN_ON = re.compile(r"sum\(\s*(?P<split>[A-Za-z][\w.+-]*)\s*\)")
-
-
-def composed_system(
-    given: Any,
-    compose: CompositionRule | str | None,
-    tasks: Mapping[str, Task],
-    source: Any,
-    split: str | None,
-    *,
-    relevance: str | None = None,
-    ties: Ties | None = None,
-    similarity: Similarity | None = None,
-    **encoding: Any,
-) -> tuple[Any, str]:
-    """The system of an evaluation, with the rule by which it composes queries."""
-    # compose: "sum(0.5)", "text", "image"; "sum(val)" chooses the weight on that split; None leaves it to the model.
-    if compose is None:
-        return given, ""
-    if not isinstance(given, Encoder):
-        raise ConfigurationError(
-            f"compose = {compose!r} goes with a model; given is a {type(given).__name__}.",
-            hint="vectors and runs are composed already: leave compose out",
-            code="compose-goes-model",
-        )
-    if not any_of_both(tasks):
-        raise ConfigurationError(
-            f"compose = {compose!r}: no query and no document of these tasks has a text and an image.",
-            hint="leave compose out",
-            code="no-query-no-document",
-        )
-    match = _CHOSEN_ON.fullmatch(str(compose).strip())
-    if match is None:
-        return ComposedEncoder(given, CompositionRule.parse(compose)), ""
-    if match["split"] in (split or "all").split("+") or split in (None, "all"):
-        raise ConfigurationError(
-            f"compose = {compose!r}: the weight is chosen on {match['split']!r}, which is measured too "
-            f"({'split ' + repr(split) if split else 'all splits'}).",
-            hint="measure another split: split=…",
-            code="weight-chosen-measured-too",
-        )
-    chosen = choose_weight(
-        source,
-        given,
-        match["split"],
-        tasks=list(composed_tasks(tasks)),
-        relevance=relevance,
-        ties=ties,
-        similarity=similarity,
-        **encoding,
-    )
-    return (
-        ComposedEncoder(given, CompositionRule.parse(chosen.compose)),
-        f"weight chosen on {chosen.split} by {chosen.measure}",
-    )
-
-
-def any_of_both(tasks: Mapping[str, Task]) -> bool:
-    """Whether some query or document has a text and an image."""
-    return any("text+image" in side.kinds for task in tasks.values() for side in (task.queries, task.documents))
-
-
-def check_takes(given: Any, tasks: Mapping[str, Task]) -> None:
-    """Raise at once what a model cannot encode of the tasks, before it encodes anything."""
-    if isinstance(given, Encoder) and not given.precomputed:
-        check_accepted(given, [side for task in tasks.values() for side in (task.queries, task.documents)])
-
-
-NAME = re.compile(r"dcg_cm@([1-9]\d*)")
+from visir.retrieval.vectors import Side, check_same_dimension, score_places
 
 
 @dataclass(frozen=True)
@@ -162,20 +91,80 @@ def _dense(vectors: Vectors) -> Embeddings:
     return vectors
 
 
-def split_names(measures: Sequence[str] | None, has_estimator: bool) -> tuple[list[str] | None, list[int]]:
-    """Separate the measures of ranks from the "dcg_cm@p"."""
-    # Returns: (names of the measures of ranks, the cutoffs p).
-    if measures is None:
-        return None, [10] if has_estimator else []
-    cutoffs = []
-    measures = [str(name) for name in measures]
-    for name in measures:
-        if name.startswith("dcg_cm"):
-            match = NAME.fullmatch(name)
-            if not match:
-                raise ConfigurationError(f"{name!r}: write dcg_cm@p with a whole number p from 1.", hint="dcg_cm@10")
-            cutoffs.append(int(match[1]))
-    return [name for name in measures if not name.startswith("dcg_cm")] or None, cutoffs
+CIRCULAR = "dcg_cm is circular: the system under test says itself what its wrong answers are worth"
+
+
+@dataclass(frozen=True)
+class Gains:
+    """What an evaluation measures dcg_cm with: at which cutoffs, and who says what a wrong answer is worth."""
+
+    cutoffs: list[int]
+    estimator: Any  # an encoder, embeddings, or "self", the system under test
+    encoding: Mapping[str, Any]
+
+    @classmethod
+    def of(
+        cls,
+        measures: Sequence[str] | None,
+        estimator: Any,
+        subject: System,
+        is_reranked: bool,
+        device: str | None,
+        dtype: str,
+        encoding: Mapping[str, Any],
+    ) -> tuple[list[str] | None, Gains | None]:
+        """The other measures, and the gains that are measured, if any."""
+        if is_reranked and isinstance(estimator, str) and estimator == "self" and isinstance(subject, RunSystem):
+            raise ConfigurationError(
+                "a run's own scores cannot be the gains of dcg_cm once it is re-ranked: matching scores are no "
+                "cosines.",
+                hint="name an encoder as the estimator, or leave it out",
+                code="matching-scores-no-cosines",
+            )
+        typed = ["dcg_cm@10"] if measures is None else [str(name) for name in measures]
+        cutoffs = [int(name.partition("@")[2]) for name in typed if name.startswith("dcg_cm")]
+        others = [name for name in typed if not name.startswith("dcg_cm")] or None
+        if not cutoffs:
+            return others, None
+        if estimator is None:
+            raise ConfigurationError(
+                "dcg_cm needs an estimator: who says what a wrong answer is worth?",
+                hint="estimator=another encoder, or 'self' (circular)",
+                code="says-wrong-answer-worth",
+            )
+        if isinstance(estimator, str) and estimator != "self":
+            estimator = load(estimator, device=device, dtype=dtype)
+        return others, cls(cutoffs, estimator, encoding)
+
+    def measured(
+        self, assembly: Assembly, subject: System, runs: Mapping[str, Run], label: str
+    ) -> tuple[dict[str, pa.Table], str]:
+        """By task dcg_cm of each query; and the protocol's line on the estimator."""
+        if assembly.collection is None:
+            raise ConfigurationError(
+                "dcg_cm compares images with captions: it goes with collections of these only.", code="goes-collections"
+            )
+        judge = self._judge(assembly.tasks, subject)
+        tables = {task: dcg_cm(runs[task], assembly.qrels[task], self.cutoffs, judge) for task in assembly.folds}
+        return tables, judge.line if judge else f"self (circular): {label}"
+
+    def _judge(self, tasks: Mapping[str, Task], subject: System) -> Estimator | None:
+        """The estimator; None if the run's own cosines are used."""
+        own_vectors = subject.by_modality() if isinstance(subject, (VectorSystem, EncoderSystem)) else None
+        if isinstance(self.estimator, str):
+            return None if own_vectors is None else Estimator.of(own_vectors, is_system=True)
+        judge = system_of(self.estimator, **(self.encoding if isinstance(self.estimator, Encoder) else {}))
+        if not isinstance(judge, (VectorSystem, EncoderSystem)):
+            raise ConfigurationError(
+                f"a {type(self.estimator).__name__} cannot be an estimator.", hint="give an encoder, or its embeddings"
+            )
+        judge.prepare(list(tasks.values()))
+        vectors = judge.by_modality()
+        cards = {side: vectors[side].encoder.fingerprint for side in ("image", "text")}
+        is_system = own_vectors is not None and cards == {
+            side: own_vectors[side].encoder.fingerprint for side in ("image", "text")
+        }
+        return Estimator.of(vectors, is_system=is_system)
 
 
 def dcg_cm(run: Run, qrels: Qrels, cutoffs: Sequence[int], estimator: Estimator | None) -> pa.Table:

@@ -10,99 +10,24 @@ from typing import Any
 import pyarrow.compute as pc
 
 from visir.display import counted
-from visir.encoders import load, load_cross_encoder
+from visir.encoders import load
 from visir.encoders.base import Encoder
 from visir.encoders.cross_encoder import CrossEncoder
-from visir.errors import ConfigurationError, RunError
-from visir.evaluation.assembly import Assembly, Pool, assemble
-from visir.evaluation.brittleness_runs import evaluate_run
+from visir.evaluation.assembly import Pool, assemble, check_options
 from visir.evaluation.chance import chance_of
-from visir.evaluation.cross_modal import Estimator, check_takes, composed_system, dcg_cm, split_names
-from visir.evaluation.mteb import with_mteb
-from visir.evaluation.options import check_options, check_plain
+from visir.evaluation.cross_modal import CIRCULAR, Gains
 from visir.evaluation.results import Evaluation
-from visir.evaluation.scoring import (
-    measures_of,
-    score,
-    skips_first,
-    ties_of,
-    without_first_answers,
-)
+from visir.evaluation.scoring import measures_of, score, skips_first, ties_of, typed_measures, without_first_answers
 from visir.evaluation.second_stage import apply, second_stage
-from visir.evaluation.sources import check_open_options, is_judgements, open_tasks, reading_of
-from visir.evaluation.systems import AnySystem, EncoderSystem, RunSystem, System, VectorSystem, system_of
-from visir.evaluation.systems.vectors import FORMS, is_run, opened, vectors_by_side
+from visir.evaluation.sources import check_open_options, is_alone, open_tasks, reading_of
+from visir.evaluation.systems.base import System
+from visir.evaluation.systems.given import AnySystem, check_takes, contestant, system_of
+from visir.evaluation.systems.runs import RunSystem
+from visir.evaluation.systems.vectors import EncoderSystem, VectorSystem
+from visir.evaluation.text_weight import composed_system
 from visir.records import Gallery, MultiVectorEmbeddings, Ranks, Recall, SparseEmbeddings, Task, Ties, Vectors
 from visir.retrieval.rerank import Fusion, Tail
 from visir.retrieval.vectors import Similarity
-
-# Notes of an evaluation: what a reader must know before taking the numbers for what they seem.
-
-
-def equal_vectors(subject: System) -> list[str]:
-    """A note for each side whose vectors are all the same: a collapsed model has numbers too, and they mean nothing."""
-    if not isinstance(subject, (VectorSystem, EncoderSystem)):
-        return []
-    return [
-        f"all {len(vectors):,} {side} vectors are equal: the order of the answers is that of the ids, not of a model"
-        for side, vectors in subject.by_modality().items()
-        if len(vectors) > 1 and _all_equal(vectors)
-    ]
-
-
-def _all_equal(vectors: Vectors) -> bool:
-    if isinstance(vectors, SparseEmbeddings):
-        return False
-    matrix = vectors.vectors
-    if isinstance(vectors, MultiVectorEmbeddings):
-        count = int(vectors.counts[0])
-        if (vectors.counts != count).any():
-            return False
-        matrix = matrix.reshape(len(vectors), count * vectors.dimension)
-    return bool((matrix[0] == matrix[1]).all() and (matrix[0] == matrix).all())
-
-
-def same_items(task: Task) -> list[str]:
-    """A note when queries are documents too: a search then finds the query itself."""
-    if task.queries.modality != task.documents.modality or task.gallery.ids is None:
-        return []
-    if task.pools is not None or task.excluded is not None or task.skip_first:
-        return []
-    same = int(pc.sum(pc.is_in(task.measured_queries(), task.gallery.ids)).as_py() or 0)
-    count = counted(same, "queries", "have")
-    note = f"{task.name}: {count} the id of a document; where it is the same item, it finds itself first"
-    return [note] if same else []
-
-
-def blank_queries(task: Task) -> list[str]:
-    """A note when queries are texts without a word: whatever answers them, they count."""
-    if task.queries.texts is None or task.queries.places is not None:
-        return []
-    blank = task.queries.ids.filter(pc.equal(pc.utf8_trim_whitespace(task.queries.texts), ""))
-    count = int(pc.sum(pc.is_in(blank, task.measured_queries())).as_py() or 0) if len(blank) else 0
-    return [f"{task.name}: {counted(count, 'queries', 'are')} blank, and counted like the others"] if count else []
-
-
-def missing_positives(folds: Mapping[str, Sequence[Task]], ranks: Mapping[str, Sequence[Ranks]]) -> list[str]:
-    """Notes on queries that cannot succeed: without a positive, or with positives outside the gallery."""
-    notes = []
-    for name, tasks in folds.items():
-        without = sum(int((part.positives == 0).sum()) for part in ranks[name])
-        if without:
-            notes.append(f"{name}: {without:,} queries have no positive; they count as failed")
-        outside = 0
-        for task in tasks:
-            if task.gallery.ids is not None:
-                qrels = task.judgements()
-                listed = pc.is_in(qrels.documents, task.gallery.ids).to_numpy(zero_copy_only=False)
-                outside += int(((qrels.grades > 0) & ~listed).sum())
-            if task.pools is not None:
-                unpooled = int(pc.sum(pc.invert(pc.is_in(task.measured_queries(), task.pools.queries))).as_py() or 0)
-                if unpooled:
-                    notes.append(f"{name}: {unpooled:,} judged queries have no pool; they count as failed")
-        if outside:
-            notes.append(f"{name}: {outside:,} positives are outside the gallery and cannot be found")
-    return notes
 
 
 def evaluate(
@@ -111,7 +36,9 @@ def evaluate(
     tasks: Sequence[str] | str | None = None,
     *,
     images: Any = None,
-    vectors: Mapping[str, Any] | None = None,
+    judgements: Any = None,
+    shortcuts: str | None = None,
+    vectors: Any = None,
     qrels: Any = None,
     split: str | None = None,
     relevance: str | None = None,
@@ -146,17 +73,20 @@ def evaluate(
     Args:
         source: Whatever `visir.open` takes: a file or folder of images and captions (the tasks are "t2i" and "i2t") or
             of another task, a list of (image, caption), a data frame, a `Collection`, a `TaskFile`, one `Task`, or
-            several. Or judgements alone (see `qrels`), for a run.
+            several. Or judgements alone (see `qrels`), for a run; or a log of the brittleness paper, a run itself.
         system: A model or its name, "bm25" for texts, "blind:NAME" for a language model that chooses without looking
             (`visir.evaluation.systems.blind`); two functions, of images and of texts; a run, {query: {document:
-            score}}, a data frame, the path of a file, `ranx.Run`, or by task {"t2i": run}; embeddings of any
-            form, as the pair of images and texts or by role ("query", "document"); a `System` of your own. A run over
-            another gallery than the declared one is refused, with the difference.
+            score}}, a data frame, the path of a file, `ranx.Run`, or by task {"t2i": run}, "t2i=FILE"; embeddings of
+            any form, as the pair of images and texts or by role ("query", "document"); a `System` of your own. A run
+            over another gallery than the declared one is refused, with the difference.
         tasks: The names of the tasks; None takes all that the system answers.
         images: Where the pictures of the source are: a folder, zip or tar, or a list of them.
+        judgements: Judgements to attach to a collection: CxC, ECCV Caption, a qrels file, …, or several.
+        shortcuts: Synthetic shortcuts on pictures and captions, as of `visir.shortcuts.inject`: "bits:3".
         vectors: In place of a system, vectors of your own by "image" and "text", or by "query" and "document": {id:
             vector}, (ids, matrix), or `Embeddings`; several for each id as {id: (t, d) array}, (ids, list of arrays),
-            or `MultiVectorEmbeddings`. A text may stand in place of its id: {caption: vector}.
+            or `MultiVectorEmbeddings`. A text may stand in place of its id: {caption: vector}. Or the name of a file,
+            "npz:FILE", of several, or of one for each side.
         qrels: Judgements alone, in place of a source, in any form: {query: {document: grade}}, a TREC file, a data
             frame, `ranx.Qrels`. The system is then a run, given as `system` or in the first place, and measures are
             those of ranx and ir_measures.
@@ -224,150 +154,171 @@ def evaluate(
         >>> visir.evaluate(judged, run, measures=["P@2", "RR"]).aggregates
         {'run': {'precision@2': 0.5, 'mrr': 1.0}}
     """
+    given = dict(locals())
     check_open_options(encoding, "evaluate")
-    measures = with_mteb(measures)
-    tasks = [tasks] if isinstance(tasks, str) else tasks
-    if qrels is not None and system is None and is_run(source):  # evaluate(run, qrels=…)
-        source, system = None, source
-    if qrels is not None or is_judgements(source, beside=system):
-        if isinstance(source, (dict, list, tuple)) and not source and qrels is not None:
-            raise RunError("the run is empty.", hint="{query: {document: score}}", code="run-empty")
-        if source is not None and qrels is not None:
-            raise ConfigurationError(
-                "qrels go without a source of tasks: they are judgements alone, for a run.",
-                hint="of a run: visir.evaluate(run, qrels=FILE); of a collection: visir.open(source, judgements=FILE)",
-                code="judgements-alone-run",
-            )
-        needless = {
-            "tasks": tasks,
-            "images": images,
-            "vectors": vectors,
-            "split": split,
-            "relevance": relevance,
-            "captions": captions != "all",
-            "gallery": gallery != "split",
-            "folds": folds != 1,
-            "estimator": estimator,
-            "rerank": rerank,
-            "compose": compose,
-            "conditions": conditions,
-            "search_device": search_device,
-            **encoding,
-        }
-        given_options = [option for option, value in needless.items() if value is not None and value is not False]
-        check_plain(recall, ties, measures, given_options, system is not None)
-        judgements = qrels if source is None else source
-        return evaluate_run(
-            judgements, system, measures=measures, recall=recall, ties=ties or "id", name=name, similarity=similarity
-        )
-    source = open_tasks(source, images, None if compose else split)  # a weight is chosen on another split
-    check_options(captions, recall, ties, gallery, tasks, folds, depth, conditions, source, split, similarity, measures)
-    recall = recall or "hit"
-    if (system is None) == (vectors is None):
-        raise ConfigurationError(
-            "there is no system to evaluate." if system is None else "system and vectors are given; take one of them.",
-            hint=FORMS,
-        )
-    rerank = load_cross_encoder(rerank, device=device, dtype=dtype) if isinstance(rerank, str) else rerank
-    stage = second_stage(rerank, k_test, tail, fusion, encoding, conditions)
+    measures, tasks = typed_measures(measures), [tasks] if isinstance(tasks, str) else tasks
+    if qrels is not None or is_alone(source, system):
+        from visir.evaluation.brittleness_runs import evaluate_alone
+
+        return evaluate_alone(**{**given, "measures": measures})
+
+    # Open the source with its tasks, and what answers them.
+    only = None if compose else split  # a weight is chosen on another split
+    source = open_tasks(source, images, only, judgements=judgements, shortcuts=shortcuts)
+    check_options(
+        source, captions=captions, recall=recall, ties=ties, gallery=gallery, tasks=tasks, folds=folds, depth=depth,
+        conditions=conditions, split=split, similarity=similarity, measures=measures,
+    )  # fmt: skip
+    if isinstance(rerank, str) and isinstance(system, str) and rerank == system:
+        rerank = system = load(system, device=device, dtype=dtype)  # one model for both stages
+    stage = None
+    if (rerank, k_test, tail, fusion) != (None, None, "dropped", "matching"):
+        stage = second_stage(
+            rerank, k_test, tail, fusion, conditions=conditions, device=device, dtype=dtype, **encoding
+        )  # fmt: skip
     assembly = assemble(
         source, split=split, relevance=relevance, captions=captions, gallery=gallery, tasks=tasks, folds=folds
     )
     ties = ties or ties_of(assembly.tasks.values())
-    given = vectors_by_side(vectors, list(assembly.tasks.values()), name) if vectors is not None else system
-    given = opened(given, assembly.tasks, device=device, dtype=dtype)
-    given, how_chosen = composed_system(
-        given,
-        compose,
-        assembly.tasks,
-        source,
-        split,
-        relevance=relevance,
-        ties=ties,
-        similarity=similarity,
-        **encoding,
+    of_collection = assembly.collection is not None
+    system, called = contestant(
+        system, vectors, assembly.tasks, name, of_collection=of_collection, device=device, dtype=dtype
     )
-    check_takes(given, assembly.tasks)
-    if stage is not None and not isinstance(given, Encoder):
-        encoding = {name: value for name, value in encoding.items() if name not in ("store", "workers")}
-    subject = system_of(given, similarity, name, **encoding)
-    if isinstance(subject, VectorSystem | EncoderSystem):
-        subject.search_device = search_device
-    elif search_device is not None:
-        raise ConfigurationError(
-            f"search_device = {search_device!r}: {subject.name} is not searched by vectors.",
-            hint="leave it out",
-            code="not-searched-vectors",
-        )
-    if isinstance(subject, RunSystem) and stage is not None and isinstance(estimator, str) and estimator == "self":
-        raise ConfigurationError(
-            "a run's own scores cannot be the gains of dcg_cm once it is re-ranked: matching scores are no cosines.",
-            hint="name an encoder as the estimator, or leave it out",
-            code="matching-scores-no-cosines",
-        )
+    how_chosen = ""
+    if compose is not None:
+        system, how_chosen = composed_system(
+            system, compose, assembly.tasks, source, split,
+            relevance=relevance, ties=ties, similarity=similarity, **encoding,
+        )  # fmt: skip
+    check_takes(system, assembly.tasks)
+    unread = () if stage is None or isinstance(system, Encoder) else ("store", "workers")  # of the second stage alone
+    of_model = {option: value for option, value in encoding.items() if option not in unread}
+    subject = system_of(system, similarity, called, search_device, **of_model)
     assembly = assembly.keep([task for task in assembly.tasks if subject.answers(task)])
-    names, cutoffs = split_names(measures or measures_of(assembly.tasks.values()), estimator is not None)
+    names, gains = measures or measures_of(assembly.tasks.values()), None
+    if estimator is not None or any(str(measure).startswith("dcg_cm") for measure in names or ()):
+        names, gains = Gains.of(names, estimator, subject, stage is not None, device, dtype, encoding)
+
+    # Search.
     noted, spent = len(subject.notes), dict(subject.seconds)  # a system may have been evaluated before
     subject.prepare(list(assembly.tasks.values()), skip_broken=skip_broken)
     if skip_broken:
         assembly = assembly.rebuild(subject.broken)
-    notes = list(assembly.notes)
-    reached = depth if stage is None else max(depth, stage.k)
+    reached = (depth if stage is None else max(depth, stage.k)) + skips_first(assembly.folds)
     started = time.perf_counter()
-    ranked = subject.rank(assembly.folds, depth=reached + skips_first(assembly.folds), ties=ties)
-    ranks, runs = without_first_answers(ranked, assembly.folds)
-    timing = {stage: seconds - spent.get(stage, 0.0) for stage, seconds in subject.seconds.items()}
+    ranked = without_first_answers(subject.rank(assembly.folds, depth=reached, ties=ties), assembly.folds)
+    timing = {part: seconds - spent.get(part, 0.0) for part, seconds in subject.seconds.items()}
     timing["rank" if isinstance(subject, RunSystem) else "search"] = time.perf_counter() - started
-    fields = subject.fields()
+    notes = [*assembly.notes, *notes_on(assembly.tasks), *subject.notes[noted:], *equal_vectors(subject)]
+    fields, label = subject.fields(), name or subject.name
+    fields.setdefault("depth", least_depth(ranked[0]))
     if how_chosen:
         fields["composition"] += f", {how_chosen}"
-    depths = [part.depth for parts in ranks.values() for part in parts if part.depth is not None]
-    fields.setdefault("depth", min(depths) if depths else None)
-    notes += [line for task in assembly.tasks.values() for line in (*same_items(task), *blank_queries(task))]
-    notes += subject.notes[noted:]
-    notes += equal_vectors(subject)
-    label = name or subject.name
     if stage is not None:
         content = assembly.tasks if assembly.collection is None else assembly.collection
-        (ranks, runs), done = apply(stage, (ranks, runs), content, assembly.folds, ties)
-        notes += stage.notes(done, sum(timing.values()))
-        timing["re-rank"] = done.seconds
+        ranked, fields, of_stage = apply(stage, ranked, fields, content, assembly.folds, ties, timing)
+        notes += of_stage
         label = name or f"{label} + {stage.cross_encoder.card.name}"
-        fields |= stage.after(fields) | {"depth": None if stage.tail == "dropped" else fields.get("depth")}
-    fields |= _conditions(assembly.carried, conditions)
-    protocol = assembly.protocol(recall=recall, ties=ties, folds=folds, **fields)
+
+    # Measure, under the protocol of everything above.
+    ranks, runs = ranked
+    fields |= joined_conditions(conditions, assembly.carried)
+    protocol = assembly.protocol(recall=recall or "hit", ties=ties, folds=folds, **fields)
     notes += missing_positives(assembly.folds, ranks)
-    labels = {name: [task.labels] for name, task in assembly.tasks.items()}
+    labels = {task.name: [task.labels] for task in assembly.tasks.values()}
     if isinstance(subject, EncoderSystem):
-        reading_notes, of_reading = reading_of(subject.encoder, assembly.tasks)
-        notes += reading_notes
-        labels = {name: [*tables, of_reading.get(name)] for name, tables in labels.items()}
+        cut, of_reading = reading_of(subject.encoder, assembly.tasks)
+        notes += cut
+        labels = {task: [*tables, of_reading.get(task)] for task, tables in labels.items()}
     started = time.perf_counter()
     further = None
-    if cutoffs:
-        if assembly.collection is None:
-            raise ConfigurationError(
-                "dcg_cm compares images with captions: it goes with collections of these only.", code="goes-collections"
-            )
-        judge = _judge(_named(estimator, device, dtype), assembly, subject, encoding)
-        estimator_line = judge.line if judge else f"self (circular): {label}"
-        protocol = protocol.changed(estimator=estimator_line)
-        further = {task: dcg_cm(runs[task], assembly.qrels[task], cutoffs, judge) for task in assembly.folds}
-        if "(circular)" in estimator_line:
-            notes.append("dcg_cm is circular: the system under test says itself what its wrong answers are worth")
+    if gains is not None:
+        further, line = gains.measured(assembly, subject, runs, label)
+        protocol = protocol.changed(estimator=line)
+        notes += [CIRCULAR] if "(circular)" in line else []
     result = score(label, ranks, protocol, measures=names, further=further, labels=labels, timing=timing, notes=notes)
     result.timing["measure"] = time.perf_counter() - started
-    chance = chance_of(assembly.tasks, result.measures)
+    pooled = any(task.pools is not None for task in assembly.tasks.values())
+    chance = chance_of(assembly.tasks, result.measures) if pooled else {}
     result = replace(result, captions=assembly.captions, origins=subject.origins(), chance=chance)
-    return Evaluation(result, runs, dict(assembly.qrels))
+    return Evaluation(result, runs, dict(assembly.qrels), source)
 
 
-def _named(model: Any, device: str | None, dtype: str) -> Any:
-    """A further model, if it is named: "self" is the system under test."""
-    return load(model, device=device, dtype=dtype) if isinstance(model, str) and model != "self" else model
+# Notes of an evaluation: what a reader must know before taking the numbers for what they seem.
 
 
-def _conditions(carried: Mapping[str, Any], declared: Mapping[str, Any] | None) -> dict[str, Any]:
+def equal_vectors(subject: System) -> list[str]:
+    """A note for each side whose vectors are all the same: a collapsed model has numbers too, and they mean nothing."""
+    if not isinstance(subject, (VectorSystem, EncoderSystem)):
+        return []
+    return [
+        f"all {len(vectors):,} {side} vectors are equal: the order of the answers is that of the ids, not of a model"
+        for side, vectors in subject.by_modality().items()
+        if len(vectors) > 1 and _all_equal(vectors)
+    ]
+
+
+def _all_equal(vectors: Vectors) -> bool:
+    if isinstance(vectors, SparseEmbeddings):
+        return False
+    matrix = vectors.vectors
+    if isinstance(vectors, MultiVectorEmbeddings):
+        count = int(vectors.counts[0])
+        if (vectors.counts != count).any():
+            return False
+        matrix = matrix.reshape(len(vectors), count * vectors.dimension)
+    return bool((matrix[0] == matrix[1]).all() and (matrix[0] == matrix).all())
+
+
+def same_items(task: Task) -> list[str]:
+    """A note when queries are documents too: a search then finds the query itself."""
+    if task.queries.modality != task.documents.modality or task.gallery.ids is None:
+        return []
+    if task.pools is not None or task.excluded is not None or task.skip_first:
+        return []
+    same = int(pc.sum(pc.is_in(task.measured_queries(), task.gallery.ids)).as_py() or 0)
+    count = counted(same, "queries", "have")
+    note = f"{task.name}: {count} the id of a document; where it is the same item, it finds itself first"
+    return [note] if same else []
+
+
+def blank_queries(task: Task) -> list[str]:
+    """A note when queries are texts without a word: whatever answers them, they count."""
+    if task.queries.texts is None or task.queries.places is not None:
+        return []
+    blank = task.queries.ids.filter(pc.equal(pc.utf8_trim_whitespace(task.queries.texts), ""))
+    count = int(pc.sum(pc.is_in(blank, task.measured_queries())).as_py() or 0) if len(blank) else 0
+    return [f"{task.name}: {counted(count, 'queries', 'are')} blank, and counted like the others"] if count else []
+
+
+def notes_on(tasks: Mapping[str, Task]) -> list[str]:
+    """Notes on what was searched with what, task by task."""
+    return [line for task in tasks.values() for line in (*same_items(task), *blank_queries(task))]
+
+
+def missing_positives(folds: Mapping[str, Sequence[Task]], ranks: Mapping[str, Sequence[Ranks]]) -> list[str]:
+    """Notes on queries that cannot succeed: without a positive, or with positives outside the gallery."""
+    notes = []
+    for name, tasks in folds.items():
+        without = sum(int((part.positives == 0).sum()) for part in ranks[name])
+        if without:
+            notes.append(f"{name}: {without:,} queries have no positive; they count as failed")
+        outside = 0
+        for task in tasks:
+            if task.gallery.ids is not None:
+                qrels = task.judgements()
+                listed = pc.is_in(qrels.documents, task.gallery.ids).to_numpy(zero_copy_only=False)
+                outside += int(((qrels.grades > 0) & ~listed).sum())
+            if task.pools is not None:
+                unpooled = int(pc.sum(pc.invert(pc.is_in(task.measured_queries(), task.pools.queries))).as_py() or 0)
+                if unpooled:
+                    notes.append(f"{name}: {unpooled:,} judged queries have no pool; they count as failed")
+        if outside:
+            notes.append(f"{name}: {outside:,} positives are outside the gallery and cannot be found")
+    return notes
+
+
+def joined_conditions(declared: Mapping[str, Any] | None, carried: Mapping[str, Any]) -> dict[str, Any]:
     """The conditions of the protocol: those of the caller and those of the collection."""
     conditions = dict(declared or {})
     if "extra" in carried:
@@ -378,31 +329,7 @@ def _conditions(carried: Mapping[str, Any], declared: Mapping[str, Any] | None) 
     return conditions
 
 
-def _judge(
-    estimator: AnySystem | str | None,
-    assembly: Assembly,
-    subject: System,
-    encoding: Mapping[str, Any],
-) -> Estimator | None:
-    """The estimator of `dcg_cm`; None if the run's own cosines are used."""
-    own_vectors = subject.by_modality() if isinstance(subject, (VectorSystem, EncoderSystem)) else None
-    if isinstance(estimator, str):
-        return None if own_vectors is None else Estimator.of(own_vectors, is_system=True)
-    if estimator is None:
-        raise ConfigurationError(
-            "dcg_cm needs an estimator: who says what a wrong answer is worth?",
-            hint="estimator=another encoder, or 'self' (circular)",
-            code="says-wrong-answer-worth",
-        )
-    judge = system_of(estimator, **(encoding if isinstance(estimator, Encoder) else {}))
-    if not isinstance(judge, (VectorSystem, EncoderSystem)):
-        raise ConfigurationError(
-            f"a {type(estimator).__name__} cannot be an estimator.", hint="give an encoder, or its embeddings"
-        )
-    judge.prepare(list(assembly.tasks.values()))
-    vectors = judge.by_modality()
-    cards = {side: vectors[side].encoder.fingerprint for side in ("image", "text")}
-    is_system = own_vectors is not None and cards == {
-        side: own_vectors[side].encoder.fingerprint for side in ("image", "text")
-    }
-    return Estimator.of(vectors, is_system=is_system)
+def least_depth(ranks: Mapping[str, Sequence[Ranks]]) -> int | None:
+    """The depth of the shallowest ranking; None where all are exact to the end."""
+    depths = [part.depth for parts in ranks.values() for part in parts if part.depth is not None]
+    return min(depths) if depths else None

@@ -8,7 +8,7 @@ points): the two are never comparable.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -16,42 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from visir.errors import ConfigurationError, RunError
-from visir.evaluation.measures import parse
-from visir.evaluation.statistics import name_codes
-from visir.records import GROUP, Collection, Gallery, Ranks, Run
-
-# Measures of items of several queries: an item is right when all of its queries are.
-
-
-def join_queries(
-    per_query: Mapping[str, pa.Table], labels: Mapping[str, pa.Table], names: Sequence[str]
-) -> dict[str, pa.Table]:
-    """Put the value of the item in place of the value of each query, for measures of items."""
-    joined = dict(per_query)
-    items = {task: item_names(labels.get(task), len(table)) for task, table in per_query.items()}
-    for named in parse(names) if names else []:
-        scope = named.measure.joined
-        if not scope:
-            continue
-        present = [task for task in joined if named.name in joined[task].column_names]
-        for tasks in [present] if scope == "all" else [[task] for task in present]:
-            codes = name_codes(pa.concat_arrays([items[task].cast(pa.string()) for task in tasks]))
-            sizes = [len(items[task]) for task in tasks]
-            values = np.concatenate([joined[task][named.name].to_numpy() for task in tasks])
-            lowest = np.full(int(codes.max(initial=-1)) + 1, np.inf)
-            np.minimum.at(lowest, codes, values)
-            for task, part in zip(tasks, np.split(lowest[codes], np.cumsum(sizes)[:-1]), strict=True):
-                place = joined[task].column_names.index(named.name)
-                joined[task] = joined[task].set_column(place, named.name, pa.array(part))
-    return joined
-
-
-def item_names(labels: pa.Table | None, queries: int) -> pa.Array:
-    """(n,) the item of each query; null for a query that is an item of its own."""
-    if labels is None or GROUP not in labels.column_names:
-        return pa.nulls(queries, pa.string())
-    return labels[GROUP].combine_chunks()
-
+from visir.records import Collection, Gallery, Ranks, Run
+from visir.records.columns import strings
 
 Ranked = tuple[dict[str, list[Ranks]], dict[str, Run]]
 """By task: the ranks of each fold, and one run."""
@@ -152,3 +118,38 @@ def runs_of_folds(run: Run) -> list[Run]:
         )
         query += fold["queries"]
     return parts
+
+
+# Restrict a run to some of its queries and to a smaller gallery.
+
+
+def is_whole(run: Run) -> bool:
+    """Whether a run ranks the whole gallery for every query."""
+    return run.gallery.ends_by(int(np.diff(run.offsets).min()))
+
+
+def restrict(run: Run, gallery: Gallery, queries: object = None) -> Run:
+    """Restrict a run to a smaller gallery and to some queries."""
+    # The rest of a ranking is the ranking that a search over the smaller gallery gives, as far as it reaches. A run
+    # that was cut at some depth then has fewer documents, and a different number for each query. The depth of the
+    # result is that of the *shortest* answer, so that no measure looks deeper than every query reaches.
+    if gallery.ids is None:
+        raise RunError(f"the gallery ({gallery.description}) is only stated; a run cannot be restricted to it.")
+    is_kept = np.ones(len(run), bool)
+    if queries is not None:
+        is_kept = pc.is_in(run.queries, strings(queries)).to_numpy(zero_copy_only=False)
+    row = np.repeat(np.arange(len(run)), np.diff(run.offsets))
+    inside = pc.is_in(run.documents, gallery.ids).to_numpy(zero_copy_only=False)
+    keep = is_kept[row] & inside[run.indices]
+    lengths = np.bincount(row[keep], minlength=len(run))[is_kept]
+    if len(lengths) == 0:
+        raise RunError(f"run {run.name} ({run.task}): none of the wanted queries is in it.")
+    return replace(
+        run,
+        queries=run.queries.filter(pa.array(is_kept)),
+        offsets=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        indices=run.indices[keep],
+        scores=run.scores[keep],
+        gallery=gallery,
+        depth=gallery.size if is_whole(run) else int(lengths.min()),
+    )

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from visir.display import Displayed, Plotted, Tabular, brief, counted
 from visir.errors import CollectionError, ConfigurationError, nearest, raise_faults
-from visir.evaluation.captions import choose
+from visir.evaluation.assembly import choose
 from visir.evaluation.results import Saved, plain
 from visir.evaluation.sources import open_collection_of
 from visir.evaluation.statistics import Correction, corrected, difference_interval, mean_interval, paired_t

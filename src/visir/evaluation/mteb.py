@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -258,7 +258,6 @@ NAMES = {"ndcg": "ndcg", "map": "map", "recall": "recall", "precision": "precisi
 """What mteb calls a measure."""
 MTEB_MEASURES = tuple(f"{name}@{cutoff}" for name in NAMES if name != "capped_recall" for cutoff in CUTOFFS)
 """The measures of mteb's retrieval tasks: what `measures="mteb"` stands for."""
-_COMMAS = re.compile(r",(?![^()]*\))")
 _OWN = {name: measure for measure, name in NAMES.items()}
 _SPLITS = {"val": ("validation", "dev", "val")}
 
@@ -318,14 +317,6 @@ def write_mteb(
         if file is path or not file.exists():  # what is known of the model may come from mteb itself
             write_new(file, json_bytes(values))
     return path
-
-
-def with_mteb(measures: Sequence[str] | str | None) -> Sequence[str] | None:
-    """The names of measures as a list, "mteb" spelt out; a text has them by commas: "R@1, AP(rel=2)@10"."""
-    names = [name.strip() for name in _COMMAS.split(measures)] if isinstance(measures, str) else measures
-    if not isinstance(names, Sequence) or "mteb" not in names:
-        return names
-    return list(dict.fromkeys([*(name for name in names if name != "mteb"), *MTEB_MEASURES]))
 
 
 @dataclass(frozen=True)

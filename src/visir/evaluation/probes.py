@@ -26,11 +26,11 @@ from numpy.typing import NDArray
 from visir.display import Displayed, Plotted, Tabular, brief, counted
 from visir.encoders import encode_dense, load
 from visir.errors import CollectionError, EmbeddingError, VisirError, nearest, raise_faults, require
-from visir.evaluation.captions import CaptionChoice
+from visir.evaluation.assembly import CaptionChoice
 from visir.evaluation.results import Saved
 from visir.evaluation.sources import open_collection_of
 from visir.evaluation.statistics import mean_interval, share_interval
-from visir.evaluation.systems.vectors import vectors_by_side
+from visir.evaluation.systems.given import vectors_by_side
 from visir.progress import Progress
 from visir.records import Collection, Embeddings
 from visir.records.shortcuts import DIGITS, Shortcuts

@@ -2,70 +2,28 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import isnan
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from visir.display import Plotted, Tabular, view_function
-from visir.errors import RunError, VisirError
+from visir.errors import VisirError
 from visir.evaluation.by_label import ByLabel, LabelDifferences, by_label, label_differences
-from visir.evaluation.measures import Named, read_measure
-from visir.evaluation.measures.measure import RSUM_CUTOFFS, beyond_rank
+from visir.evaluation.measures import RSUM_CUTOFFS, Named, beyond_rank, read_measure
 from visir.evaluation.mteb import write_mteb
-from visir.evaluation.published import PublishedRow
-from visir.evaluation.published.denominators import of_queries
-from visir.evaluation.published.judge import measure_of
 from visir.evaluation.scoring import typical_measures
 from visir.files import read_json
 from visir.parquet import read_table as read_parquet
-from visir.records import Gallery, Protocol, Qrels, Result, Run
-from visir.records.columns import strings
+from visir.records import Protocol, Qrels, Result, Run
 from visir.retrieval.formats import read_run, write_run
 from visir.storage import MANIFEST, FolderChange, FolderKind, Manifest, check_version, check_written, new_folder
-
-# Restrict a run to some of its queries and to a smaller gallery.
-
-
-def is_whole(run: Run) -> bool:
-    """Whether a run ranks the whole gallery for every query."""
-    return run.gallery.ends_by(int(np.diff(run.offsets).min()))
-
-
-def restrict(run: Run, gallery: Gallery, queries: object = None) -> Run:
-    """Restrict a run to a smaller gallery and to some queries."""
-    # The rest of a ranking is the ranking that a search over the smaller gallery gives, as far as it reaches. A run
-    # that was cut at some depth then has fewer documents, and a different number for each query. The depth of the
-    # result is that of the *shortest* answer, so that no measure looks deeper than every query reaches.
-    if gallery.ids is None:
-        raise RunError(f"the gallery ({gallery.description}) is only stated; a run cannot be restricted to it.")
-    is_kept = np.ones(len(run), bool)
-    if queries is not None:
-        is_kept = pc.is_in(run.queries, strings(queries)).to_numpy(zero_copy_only=False)
-    row = np.repeat(np.arange(len(run)), np.diff(run.offsets))
-    inside = pc.is_in(run.documents, gallery.ids).to_numpy(zero_copy_only=False)
-    keep = is_kept[row] & inside[run.indices]
-    lengths = np.bincount(row[keep], minlength=len(run))[is_kept]
-    if len(lengths) == 0:
-        raise RunError(f"run {run.name} ({run.task}): none of the wanted queries is in it.")
-    return replace(
-        run,
-        queries=run.queries.filter(pa.array(is_kept)),
-        offsets=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-        indices=run.indices[keep],
-        scores=run.scores[keep],
-        gallery=gallery,
-        depth=gallery.size if is_whole(run) else int(lengths.min()),
-    )
-
 
 # Results on disk: plain open files in one folder, written atomically.
 
@@ -200,77 +158,6 @@ def runs_and_qrels(folder: Path, files: list[str]) -> tuple[dict[str, Run], dict
     return runs, qrels
 
 
-# Signs of a protocol in its numbers: what a published row shows by itself.
-
-_CHANCE = 0.01
-"""The share of the missed positives that a random ranking may find at ranks 6 to 10: 5 of 500 candidates."""
-_SMALL = 0.1
-"""The same, relative to the found ones: a weak system that ranks further finds about as many again."""
-_SATURATED = 99.5
-"""Above this recall there is almost nothing left to find at ranks 6 to 10."""
-
-
-def ends_early(values: Mapping[str, float]) -> bool:
-    """Whether the ranking of one task ends before rank 6: R@10 is R@5, except for random hits."""
-    # A ranking that continues finds more at 10 than at 5. A ranking that stops does not; or hardly, if the rest ties
-    # and is ranked by the order of an array (the official evaluation of ALBEF and X-VLM gives −100 to everything that
-    # was not re-ranked). Then it finds a share of 5 / (gallery − k_test) of the missed ones, 0.5 % in a gallery of
-    # 1,000. X-VLM in thesis Table 2.1, Flickr30k, text-to-image: 82.36 and 82.48, 0.7 % of the missed ones.
-    five, ten = values.get("R@5"), values.get("R@10")
-    if five is None or ten is None or not 0 < five < _SATURATED or ten < five:
-        return False
-    return ten - five <= _CHANCE * (100 - five) and ten - five <= _SMALL * five
-
-
-def remarks(row: PublishedRow, ours: Protocol | None = None) -> tuple[str, ...]:
-    """Describe the signs in a published row."""
-    lines = [_of_cut_run(row, task, part) for task, part in row.values.items() if _is_of_cut_run(part)]
-    if ours is not None:
-        counts = {task: re.match(r"[\d,]+", text) for task, text in ours.queries.items()}
-        lines += of_queries(row, {task: int(n[0].replace(",", "")) for task, n in counts.items() if n and n[0] != ","})
-    early = {task: row.values[task] for task in row.values if ends_early(row.values[task])}
-    if not early:
-        return tuple(lines)
-    shown = ", ".join(f"{name} {values['R@5']:.2f} and {values['R@10']:.2f}" for name, values in early.items())
-    least = 2 if any(values.get("R@1", 0) < values["R@5"] for values in early.values()) else 1
-    lines.append(
-        f"{row.system}: the published R@5 and R@10 are the same ({shown}). So the ranking ends within the first five: "
-        f"the mark of a second stage that re-ranked {least} to 5 candidates (k_test) and finds nothing behind them. "
-        f"R@5 and R@10 are then R@k_test of the first stage, whatever the second one does."
-    )
-    if ours is not None:
-        lines.append(
-            f"These runs were re-ranked too: {ours.rerank} ({ours.matcher})."
-            if ours.rerank
-            else "To evaluate so: visir evaluate … --rerank MODEL --k-test 2"
-        )
-    return tuple(lines)
-
-
-def _ranks(values: Mapping[str, float]) -> dict[str, float]:
-    """The printed mean and median rank, by the names of visir."""
-    return {
-        measure_of(label): value for label, value in values.items() if measure_of(label) in ("mean_rank", "median_rank")
-    }
-
-
-def _is_of_cut_run(values: Mapping[str, float]) -> bool:
-    """Whether the mean rank is below the median, as where every query without a right answer has the same last rank."""
-    # Ranks that go on to the end of a gallery have a long tail, which lifts their mean above the median.
-    ranks = _ranks(values)
-    return len(ranks) == 2 and ranks["mean_rank"] < ranks["median_rank"]
-
-
-def _of_cut_run(row: PublishedRow, task: str, values: Mapping[str, float]) -> str:
-    ranks = _ranks(values)
-    last = ranks["median_rank"] - 1
-    return (
-        f"{row.system}: the published mean rank of {task} ({ranks['mean_rank']:g}) is below the median "
-        f"({ranks['median_rank']:g}): the mark of a run that was cut at about {last:g} answers and counts what is "
-        "deeper as the next rank. The mean rank of such a run is not known, and no better than it looks."
-    )
-
-
 def plain(value: Any) -> Any:
     """Values of a record as JSON has them: what is not defined (NaN) is None."""
     if isinstance(value, dict):
@@ -300,6 +187,7 @@ class Evaluation(Tabular, Plotted):
         result: The measured values and their protocol.
         runs: By task: the answers of the search.
         qrels: By task: the judgements.
+        source: What was searched, where it is at hand: a page shows its pictures. It is not saved.
 
     Example:
         >>> import visir
@@ -312,6 +200,7 @@ class Evaluation(Tabular, Plotted):
     result: Result
     runs: Mapping[str, Run] = field(default_factory=dict)
     qrels: Mapping[str, Qrels] = field(default_factory=dict)
+    source: Any = field(default=None, repr=False)
 
     @property
     def system(self) -> str:

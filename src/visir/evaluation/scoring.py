@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -14,11 +15,35 @@ import pyarrow as pa
 
 from visir.display import counted
 from visir.errors import ConfigurationError, raise_faults
-from visir.evaluation.folds import Ranked, join_queries, joined
-from visir.evaluation.measures import DEFAULT_MEASURES, MEASURES, aggregate, base_of, measure, parse, rsum
-from visir.evaluation.measures.measure import beyond_rank, recalls_of
+from visir.evaluation.folds import Ranked, joined
+from visir.evaluation.measures import (
+    DEFAULT_MEASURES,
+    MEASURES,
+    aggregate,
+    base_of,
+    beyond_rank,
+    measure,
+    parse,
+    read_measure,
+    recalls_of,
+    rsum,
+)
+from visir.evaluation.statistics import name_codes
 from visir.fingerprint import hash_columns
-from visir.records import TASKS, Items, Protocol, Ranks, Recall, Result, Run, Task, Ties, gallery_line, join_labels
+from visir.records import (
+    GROUP,
+    TASKS,
+    Items,
+    Protocol,
+    Ranks,
+    Recall,
+    Result,
+    Run,
+    Task,
+    Ties,
+    gallery_line,
+    join_labels,
+)
 
 # Which measures of a result are shown when nobody names some.
 
@@ -142,7 +167,7 @@ def score(
     beyond: dict[str, dict[str, int]] = {}
     aggregates: dict[str, dict[str, float]] = {}
     for task, parts in ranks.items():
-        together = joined(list(parts))
+        together = parts[0] if len(parts) == 1 else joined(list(parts))
         table = measure(together, names, beyond_depth=beyond_depth)
         if together.depth is not None and (counts := beyond_rank(table, together.last)):
             beyond[task] = counts
@@ -203,6 +228,38 @@ def canonical(measures: Sequence[str], recall: Recall) -> list[str]:
     names = [name for name in typed if name.casefold() != "rsum"]
     read = [named.name for named in parse(names, recall)] if names or not sums else []
     return list(dict.fromkeys((*read, *sums)))
+
+
+_COMMAS = re.compile(r",(?![^()]*\))")
+
+
+def typed_measures(measures: Sequence[str] | str | None) -> Sequence[str] | None:
+    """The names of measures as a list, "mteb" spelt out; a text has them by commas: "R@1, AP(rel=2)@10"."""
+    names = [name.strip() for name in _COMMAS.split(measures)] if isinstance(measures, str) else measures
+    if not isinstance(names, Sequence) or "mteb" not in names:
+        return names
+    from visir.evaluation.mteb import MTEB_MEASURES
+
+    return list(dict.fromkeys([*(name for name in names if name != "mteb"), *MTEB_MEASURES]))
+
+
+def faults_of_measures(measures: Sequence[str] | None) -> list[str]:
+    """What is wrong with the names of measures."""
+    if measures is None:
+        return []
+    if not isinstance(measures, Iterable):
+        return [f"measures={measures!r}: names of measures are expected, e.g. ['nDCG@10', 'AP']"]
+    typed = [str(name) for name in measures]
+    of_ranks = [name for name in typed if name.casefold() != "rsum" and not name.startswith("dcg_cm")]
+    read = [read_measure(name) for name in of_ranks]
+    faults = [fault for fault in read if isinstance(fault, str)]
+    faults += [
+        f"{name!r}: write dcg_cm@p with a whole number p from 1, dcg_cm@10"
+        for name in typed
+        if name.startswith("dcg_cm") and not re.fullmatch(r"dcg_cm@[1-9]\d*", name)
+    ]
+    faults += [f"{name!r} is named twice" for name in dict.fromkeys(typed) if typed.count(name) > 1]
+    return faults if typed else ["no measure is named"]
 
 
 def _names(
@@ -267,6 +324,39 @@ def _join(table: pa.Table, further: pa.Table) -> pa.Table:
         if name != "query_id":
             table = table.append_column(name, further[name].take(rows).cast(pa.float64()))
     return table
+
+
+# Measures of items of several queries: an item is right when all of its queries are.
+
+
+def join_queries(
+    per_query: Mapping[str, pa.Table], labels: Mapping[str, pa.Table], names: Sequence[str]
+) -> dict[str, pa.Table]:
+    """Put the value of the item in place of the value of each query, for measures of items."""
+    joined = dict(per_query)
+    items = {task: item_names(labels.get(task), len(table)) for task, table in per_query.items()}
+    for named in parse(names) if names else []:
+        scope = named.measure.joined
+        if not scope:
+            continue
+        present = [task for task in joined if named.name in joined[task].column_names]
+        for tasks in [present] if scope == "all" else [[task] for task in present]:
+            codes = name_codes(pa.concat_arrays([items[task].cast(pa.string()) for task in tasks]))
+            sizes = [len(items[task]) for task in tasks]
+            values = np.concatenate([joined[task][named.name].to_numpy() for task in tasks])
+            lowest = np.full(int(codes.max(initial=-1)) + 1, np.inf)
+            np.minimum.at(lowest, codes, values)
+            for task, part in zip(tasks, np.split(lowest[codes], np.cumsum(sizes)[:-1]), strict=True):
+                place = joined[task].column_names.index(named.name)
+                joined[task] = joined[task].set_column(place, named.name, pa.array(part))
+    return joined
+
+
+def item_names(labels: pa.Table | None, queries: int) -> pa.Array:
+    """(n,) the item of each query; null for a query that is an item of its own."""
+    if labels is None or GROUP not in labels.column_names:
+        return pa.nulls(queries, pa.string())
+    return labels[GROUP].combine_chunks()
 
 
 # What tasks say about their evaluation where the caller does not: ties and measures.

@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from visir.encoders import load_cross_encoder
 from visir.encoders.base import Encoder
 from visir.encoders.cross_encoder import CrossEncoder
 from visir.errors import ConfigurationError, EncoderError
-from visir.evaluation.folds import Ranked
-from visir.evaluation.results import restrict
+from visir.evaluation.folds import Ranked, restrict
 from visir.progress import pace
 from visir.records import Ranks, Run, Task, Ties
 from visir.retrieval.ranks import ranks_of
@@ -58,22 +58,27 @@ class SecondStage:
 
 
 def second_stage(
-    rerank: CrossEncoder | Encoder | None,
+    rerank: CrossEncoder | Encoder | str | None,
     k: int | None,
     tail: Tail,
     fusion: Fusion,
-    encoding: Mapping[str, Any],
+    *,
     conditions: Mapping[str, Any] | None,
-) -> SecondStage | None:
-    """Read the options of a second stage."""
+    device: str | None,
+    dtype: str,
+    store: Any = None,
+    workers: int | None = None,
+    **_: Any,
+) -> SecondStage:
+    """Read the options of a second stage; of those of encoding it takes `store` and `workers`."""
     if rerank is None:
-        if k is not None or tail != "dropped" or fusion != "matching":
-            raise ConfigurationError(
-                "k_test, tail and fusion are of a second stage, and there is none.",
-                hint="say by which model: rerank=MODEL (--rerank MODEL), or leave them out",
-                code="test-tail-fusion-second",
-            )
-        return None
+        raise ConfigurationError(
+            "k_test, tail and fusion are of a second stage, and there is none.",
+            hint="say by which model: rerank=MODEL (--rerank MODEL), or leave them out",
+            code="test-tail-fusion-second",
+        )
+    if isinstance(rerank, str):
+        rerank = load_cross_encoder(rerank, device=device, dtype=dtype)
     cross_encoder = rerank.cross_encoder if isinstance(rerank, Encoder) else rerank
     if cross_encoder is None:
         raise EncoderError(
@@ -89,9 +94,8 @@ def second_stage(
             hint="leave the condition out",
             code="model-condition-words",
         )
-    store = encoding.get("store")
     root = None if store is None else Path(store.root) / "matching"
-    return SecondStage(cross_encoder, k, tail, fusion, root, encoding.get("workers"))
+    return SecondStage(cross_encoder, k, tail, fusion, root, workers)
 
 
 def stages_of(runs: Iterable[Run]) -> dict[str, Any]:
@@ -123,14 +127,15 @@ def _said(k: int, matcher: str, head: str, tail: str, fusion: str) -> dict[str, 
 def apply(
     stage: SecondStage,
     first: Ranked,
+    fields: Mapping[str, Any],
     source: Content,
     folds: Mapping[str, Sequence[Task]],
     ties: Ties,
-) -> tuple[Ranked, Reranked]:
-    """Re-rank the runs of a first stage."""
+    timing: dict[str, float],
+) -> tuple[Ranked, dict[str, Any], list[str]]:
+    """Re-rank the runs of a first stage; its time is added to `timing`."""
     # With the tail kept, ranks stay as exact as before: a document that is not among the candidates keeps its rank.
-    # Returns: ((ranks, runs), details): the ranks of each fold in its own gallery, the new runs, and the details of
-    # re-ranking.
+    # Returns: ((ranks of each fold in its own gallery, new runs), the fields of the protocol, notes).
     before, runs = first
     judged_runs = {name: _judged(runs[name], tasks) for name, tasks in folds.items()}
     done = rerank_runs(
@@ -157,7 +162,10 @@ def apply(
             elif before[task][fold].depth is None:
                 new_ranks = _joined(ranks_of(fold_run.cut(stage.k), part, ties), before[task][fold], stage.k)
             ranks[task].append(new_ranks)
-    return (ranks, dict(done.runs)), done
+    notes = stage.notes(done, sum(timing.values()))
+    timing["re-rank"] = done.seconds
+    depth = None if stage.tail == "dropped" else fields.get("depth")
+    return (ranks, dict(done.runs)), {**fields, **stage.after(fields), "depth": depth}, notes
 
 
 def _judged(run: Run, folds: Sequence[Task]) -> Run:

@@ -19,7 +19,7 @@ from visir.collections.task_memory import is_task, is_task_set
 from visir.encoders.intake import UNSPACED, TextLimit, in_blocks, last_fitting
 from visir.errors import ConfigurationError, VisirError
 from visir.evaluation.assembly import Source
-from visir.evaluation.systems.vectors import is_run
+from visir.evaluation.systems.given import is_run
 from visir.files import is_comment, iter_lines, read_json
 from visir.parquet import read_table
 from visir.records import Collection, Items, Qrels, Task, TaskFile, TaskSet
@@ -36,7 +36,7 @@ _TEXTS = {"query", "topic", "document", "doc"}
 
 OPEN_OPTIONS = (
     *("image", "caption", "id", "caption_id", "split_column", "language_column"),
-    *("split_by", "format", "judgements", "encoding"),
+    *("split_by", "format", "encoding"),
 )
 """Options of `visir.open` that people give to other calls."""
 
@@ -53,7 +53,9 @@ def check_open_options(options: Mapping[str, Any], verb: str) -> None:
         )
 
 
-def open_tasks(source: Any, images: Any = None, split: str | None = None) -> Source:
+def open_tasks(
+    source: Any, images: Any = None, split: str | None = None, *, judgements: Any = None, shortcuts: str | None = None
+) -> Source:
     """Open whatever has tasks; what is open already stays as it is."""
     if source is None:
         raise ConfigurationError(
@@ -63,13 +65,19 @@ def open_tasks(source: Any, images: Any = None, split: str | None = None) -> Sou
         )
     has_tasks = all(hasattr(source, name) for name in ("task", "tasks", "split", "splits"))
     tasks = isinstance(source, (list, tuple)) and bool(source) and all(isinstance(task, Task) for task in source)
-    if tasks or isinstance(source, (Collection, TaskFile, TaskSet, Task)) or has_tasks:
-        if images is not None:
-            raise ConfigurationError("images goes with the name of a source.", hint="visir.open(source, images=FOLDER)")
-        tasks_of: Source = source
-        return tasks_of
-    opened: Source = open_source(source, images=images, only_split=split)
-    return opened
+    is_open = tasks or isinstance(source, (Collection, TaskFile, TaskSet, Task)) or has_tasks
+    if is_open and images is not None:
+        raise ConfigurationError("images goes with the name of a source.", hint="visir.open(source, images=FOLDER)")
+    opened: Any = source
+    if not is_open or judgements is not None:
+        opened = open_source(source, images=images, judgements=judgements, only_split=split)
+    if shortcuts is None:
+        return opened  # type: ignore[no-any-return]
+    if not isinstance(opened, Collection):
+        raise ConfigurationError("shortcuts go with images and captions only.", hint="leave --shortcuts out")
+    from visir.shortcuts import inject
+
+    return inject(opened, shortcuts)
 
 
 def open_collection_of(source: Any, images: Any, verb: str) -> Collection:
@@ -84,16 +92,27 @@ def open_collection_of(source: Any, images: Any, verb: str) -> Collection:
     return opened
 
 
+def is_alone(source: Any, system: Any) -> bool:
+    """Whether there is nothing to search: judgements for a run, or a log of the brittleness paper, a run itself."""
+    if isinstance(source, (str, Path)) and Path(source).suffix == ".parquet":
+        from visir.evaluation.brittleness_runs import is_log
+
+        if is_log(source):
+            return True
+    first = system[0] if isinstance(system, (list, tuple)) and system else system  # files of several runs
+    return is_judgements(source, first if isinstance(first, (str, Path)) else system)
+
+
 def is_judgements(source: Any, beside: Any = None) -> bool:
     """Whether a source is judgements alone: which documents are right for which query, and no more."""
     if isinstance(source, Qrels):
         return True
+    if isinstance(source, (str, Path)):
+        return _is_qrels_file(Path(source), beside)
     if is_task(source) or is_task_set(source):
         return False
     if isinstance(source, Mapping):
         return bool(source) and all(isinstance(judged, Mapping) for judged in source.values())
-    if isinstance(source, (str, Path)):
-        return _is_qrels_file(Path(source), is_run(beside))
     if isinstance(source, (list, tuple)):
         return bool(source) and hasattr(source[0], "query_id") and hasattr(source[0], "relevance")
     if type(source).__module__.partition(".")[0] == "ranx":
@@ -103,11 +122,12 @@ def is_judgements(source: Any, beside: Any = None) -> bool:
     return bool(columns & set(QUERY_IDS)) and bool(columns & set(DOCUMENT_IDS)) and "caption" not in columns
 
 
-def _is_qrels_file(path: Path, beside_run: bool) -> bool:
+def _is_qrels_file(path: Path, beside: Any) -> bool:
     """Whether a file holds judgements: by its ending, its header, or a first line "query 0 document grade"."""
     endings = [ending.lower() for ending in path.suffixes if ending not in (".gz", ".xz")]
     if not path.is_file():
         return False
+    beside_run = is_run(beside)
     if endings and endings[-1] in (".qrels", ".qrel"):
         return True
     if endings and endings[-1] in (".json", ".parquet"):

@@ -14,10 +14,9 @@ import pyarrow as pa
 
 from visir.display import Displayed, brief, counted
 from visir.errors import ConfigurationError, ProtocolError, nearest
-from visir.evaluation.cross_modal import check_takes, composed_system
 from visir.evaluation.sources import check_open_options, open_tasks
-from visir.evaluation.systems import system_of
-from visir.evaluation.systems.vectors import opened
+from visir.evaluation.systems.given import check_takes, opened, system_of
+from visir.evaluation.text_weight import composed_system
 from visir.files import json_bytes
 from visir.records import Qrels, Run, Task
 from visir.storage import write_new
@@ -169,9 +168,9 @@ def submit(
     split = next((known for known in whole.splits if known == split), f"{split}1" if split == "test" else split)
     part = whole.split(split)
     tasks = {wanted.task: _to_search(part.task(wanted.task)) for wanted in form.parts}
-    given, _ = composed_system(
-        opened(system, tasks, device=device, dtype=dtype), compose, tasks, whole, split, **encoding
-    )
+    given = opened(system, tasks, device=device, dtype=dtype)
+    if compose is not None:
+        given, _ = composed_system(given, compose, tasks, whole, split, **encoding)
     check_takes(given, tasks)
     subject = system_of(given, None, name, **encoding)
     unanswered = [task for task in tasks if not subject.answers(task)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -195,15 +196,7 @@ def choose_weight(
             code="weight-chosen-says-nothing",
         )
     wanted = [tasks] if isinstance(tasks, str) else tasks
-    assembly = assemble(
-        open_tasks(source, images),
-        split=split,
-        relevance=relevance,
-        captions="all",
-        gallery="split",
-        tasks=wanted,
-        folds=1,
-    )
+    assembly = assemble(open_tasks(source, images), split=split, relevance=relevance, tasks=wanted)
     composed = composed_tasks(assembly.tasks)
     if not composed:
         raise ConfigurationError("no query of this source has a text and an image.", hint="there is nothing to weigh")
@@ -263,3 +256,66 @@ def _by_weight(
         return lambda composed: vectors
     below = {modality: encode_items(encoder, part.items, role, **options) for modality, part in parts.items()}
     return lambda composed: composed.join_parts(items, parts, below, role)
+
+
+# How a model answers queries of a text and an image: the rule that composes them, or the model itself.
+
+_CHOSEN_ON = re.compile(r"sum\(\s*(?P<split>[A-Za-z][\w.+-]*)\s*\)")
+
+
+def composed_system(
+    given: Any,
+    compose: CompositionRule | str,
+    tasks: Mapping[str, Task],
+    source: Any,
+    split: str | None,
+    *,
+    relevance: str | None = None,
+    ties: Ties | None = None,
+    similarity: Similarity | None = None,
+    **encoding: Any,
+) -> tuple[Any, str]:
+    """The system of an evaluation, with the rule by which it composes queries."""
+    # compose: "sum(0.5)", "text", "image"; "sum(val)" chooses the weight on that split.
+    # Returns: the system, and how its weight was chosen.
+    if not isinstance(given, Encoder):
+        raise ConfigurationError(
+            f"compose = {compose!r} goes with a model; given is a {type(given).__name__}.",
+            hint="vectors and runs are composed already: leave compose out",
+            code="compose-goes-model",
+        )
+    if not any_of_both(tasks):
+        raise ConfigurationError(
+            f"compose = {compose!r}: no query and no document of these tasks has a text and an image.",
+            hint="leave compose out",
+            code="no-query-no-document",
+        )
+    match = _CHOSEN_ON.fullmatch(str(compose).strip())
+    if match is None:
+        return ComposedEncoder(given, CompositionRule.parse(compose)), ""
+    if match["split"] in (split or "all").split("+") or split in (None, "all"):
+        raise ConfigurationError(
+            f"compose = {compose!r}: the weight is chosen on {match['split']!r}, which is measured too "
+            f"({'split ' + repr(split) if split else 'all splits'}).",
+            hint="measure another split: split=…",
+            code="weight-chosen-measured-too",
+        )
+    chosen = choose_weight(
+        source,
+        given,
+        match["split"],
+        tasks=list(composed_tasks(tasks)),
+        relevance=relevance,
+        ties=ties,
+        similarity=similarity,
+        **encoding,
+    )
+    return (
+        ComposedEncoder(given, CompositionRule.parse(chosen.compose)),
+        f"weight chosen on {chosen.split} by {chosen.measure}",
+    )
+
+
+def any_of_both(tasks: Mapping[str, Task]) -> bool:
+    """Whether some query or document has a text and an image."""
+    return any("text+image" in side.kinds for task in tasks.values() for side in (task.queries, task.documents))

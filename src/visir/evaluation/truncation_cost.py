@@ -113,7 +113,7 @@ def truncation(
         texts, opened = list(source), None
     else:
         opened = open_tasks(source, images)
-        assembly = assemble(opened, split=split, relevance=None, captions="all", gallery="split", tasks=None, folds=1)
+        assembly = assemble(opened, split=split)
         texts = _all_texts(assembly.tasks)
     if not texts:
         raise ConfigurationError(

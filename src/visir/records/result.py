@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -15,38 +17,59 @@ from visir.errors import VisirError, nearest
 from visir.fingerprint import hash_json
 from visir.records.run import Gallery
 
-# The protocol: everything except the system that a retrieval number depends on.
+# The protocol: everything except the system that a retrieval number depends on. Each field is declared once; the card,
+# the checks of options, what forbids a comparison, and the page of reference on the fields read its declaration.
 
 Recall = Literal["hit", "recall", "capped_recall"]
 Ties = Literal["id", "pessimistic", "optimistic", "trec"]
 
 UNDECLARED = "not declared"
 """The similarity of a run whose authors do not state it."""
-SYSTEM_FIELDS = (
-    "similarity",
-    "image_preprocessing",
-    "text_preprocessing",
-    "truncation",
-    "vocabulary",
-    "vectors_per_item",
-    "composition",
-    "matcher",
-)
-"""Fields that belong to the system under test.
 
-The card shows them, because they explain differences. Two systems that differ in them may still be compared: every
-model scores pairs, resizes images and cuts texts in its own way, and has its own matching head. A cosine, a dot product
-and BM25 are how systems rank; what is measured is the ranking. All other fields must be equal. For example, `rerank`
-must be, because the number of candidates of a second stage limits what it can find.
-"""
+
+@dataclass(frozen=True)
+class Declared:
+    """What is declared of a field of the protocol."""
+
+    what: str  # what it is, in a sentence
+    why: str  # why a number depends on it
+    example: str  # values, as Markdown
+    choices: Mapping[str, str] = field(default_factory=dict)  # what its option may be → what that means
+    form: str = ""  # a regular expression of what its option may be, where `choices` are only examples
+    least: int | None = None  # the least whole number that its option may be
+    option: str = ""  # the option of `visir.evaluate` that it is set by, where that has another name
+    called: str = ""  # what an error calls its value, where that is not the option
+    is_condition: bool = False  # whether only the caller knows it (`conditions`)
+    of_system: bool = False  # whether it belongs to the system under test: it may differ in a comparison
+
+    def fault(self, option: str, value: Any) -> str:
+        """What is wrong with a value of its option, or ""."""
+        if self.least is not None:
+            if not isinstance(value, int):
+                return f"{option} must be a whole number, not {value!r}"
+            return f"{option} must be at least {self.least}, not {value}" if value < self.least else ""
+        text = value if isinstance(value, str) else repr(value)
+        is_right = re.fullmatch(self.form, text) if self.form else not self.choices or text in self.choices
+        return "" if is_right else f"unknown {self.called or option} {text!r} ({nearest(text, self.choices)})"
+
+
+def declared(default: Any, what: str, why: str, example: str, **more: Any) -> Any:
+    """A field of the protocol with its default, or `...` where it has none."""
+    given = {} if default is ... else {"default_factory": default} if default is dict else {"default": default}
+    return field(**given, metadata={"declared": Declared(what, why, example, **more)})
+
+
+_SYSTEM = "It belongs to the system"
 
 
 @dataclass(frozen=True)
 class Protocol(Displayed):
     """What was searched, with which queries, over which candidates, and how it was measured.
 
-    Two numbers may be compared only if all fields except `SYSTEM_FIELDS` are equal (see `differences`). The hash of
-    these fields names the protocol.
+    Two numbers may be compared only if all fields of the task are equal (see `differences`). The hash of these fields
+    names the protocol. Fields of the system under test may differ: every model scores pairs, resizes images and cuts
+    texts in its own way, and has its own matching head. `rerank` is a field of the task, because the number of
+    candidates of a second stage limits what it can find. What each field means: `PROTOCOL`.
 
     Example:
         >>> first = Protocol("flickr30k", "0a", "test", similarity="cosine")
@@ -54,30 +77,200 @@ class Protocol(Displayed):
         {'split': ('test', 'val')}
     """
 
-    collection: str
-    collection_fingerprint: str
-    split: str
-    relevance: str = "links"
-    galleries: dict[str, str] = field(default_factory=dict)  # task -> "5,000 images (all of the split) · fingerprint"
-    queries: dict[str, str] = field(default_factory=dict)  # task -> "25,000 captions · fingerprint"
-    captions: str = "all"  # "all", "first", "random(seed=0)", "first 5"
-    similarity: str = UNDECLARED
-    recall: Recall = "hit"
-    ties: Ties = "id"
-    depth: int | None = None  # None: ranks are exact to the end of the gallery
-    folds: int = 1
-    estimator: str | None = None  # what estimates the gains of dcg_cm; "self (circular)": the system under test
-    query_template: str = "{}"
-    rerank: str | None = None  # "top 128; nothing behind them" when a second stage re-ranks
-    perturbation: str | None = None
-    extra: dict[str, Any] = field(default_factory=dict)  # further conditions (shortcuts, …), by name
-    image_preprocessing: str = ""
-    text_preprocessing: str = ""
-    truncation: str = ""
-    vocabulary: str = ""  # of sparse vectors: name, size, fingerprint
-    vectors_per_item: str = ""  # of late interaction: "image 49, text 11.3 · 128 dimensions, float16"
-    composition: str = ""  # how one vector is made of a text and an image: "sum(0.5)", "text", "by the model"
-    matcher: str = ""  # of a second stage: its model and its score
+    collection: str = declared(
+        ..., "The name of the collection.", "Results on different collections are different facts.", "`flickr8k`"
+    )
+    collection_fingerprint: str = declared(
+        ...,
+        "A hash over the images, captions and links that were read.",
+        "Two files with the same name may hold different captions or splits. The hash shows it.",
+        "`9f3c1e…`",
+    )
+    split: str = declared(
+        ...,
+        "The part of the collection that was searched.",
+        "Models are trained on one part and measured on another.",
+        "`test`, `train+val`",
+    )
+    relevance: str = declared(
+        "links",
+        "Which judgements say what a right answer is.",
+        "`links` counts only the image's own captions. CxC and ECCV Caption judge more pairs as right, so numbers "
+        "rise.",
+        "`links`, `cxc`, `eccv`",
+    )
+    galleries: dict[str, str] = declared(
+        dict,
+        "For each task: how many candidates were searched, which, and their hash.",
+        "A larger gallery is harder. 1,000 candidates give much higher recall than 5,000.",
+        "`t2i: 1,000 images (all of the test split) · 5d02…`",
+        option="gallery",
+        choices={
+            "split": "The images and captions of the split that is measured.",
+            "collection": "Those of the whole collection.",
+        },
+    )
+    queries: dict[str, str] = declared(
+        dict,
+        "For each task: how many queries there were, and their hash.",
+        "A measure is a mean over queries. Other queries give another mean.",
+        "`t2i: 5,000 captions · 77ab…`",
+    )
+    captions: str = declared(
+        "all",
+        "Which captions of an image were used.",
+        "Some papers use all five captions, others the first one or a random one.",
+        "`all`, `first`, `first 5`, `random(seed=0)`",
+        called="choice of captions",
+        form=r"all|first( [1-9]\d*)?|random(\(seed=\d+\))?",
+        choices={
+            "all": "All captions of each image.",
+            "first": "The first one.",
+            "first 5": "The first five, or another number.",
+            "random": "One, drawn with the seed 0.",
+            "random(seed=0)": "One, drawn with this seed.",
+        },
+    )
+    similarity: str = declared(
+        UNDECLARED,
+        "How two vectors are compared.",
+        "Cosine and dot product order answers differently when vectors are not of unit length. It is how a system "
+        "ranks; what is measured is the ranking.",
+        "`cosine`, `dot`",
+        of_system=True,
+        choices={
+            "cosine": "Each vector is divided by its length first.",
+            "dot": "Vectors as they are.",
+            "maxsim": "Several vectors for each item: for each of the query's the greatest dot product with one of "
+            "the document's, summed.",
+        },
+    )
+    recall: Recall = declared(
+        "hit",
+        "What R@k means: any right answer in the top k, the share of the right answers found, or hits divided by "
+        "min(k, right answers).",
+        "An image has five right captions. For image to text, the readings can differ by a factor of five at R@1.",
+        "`hit`",
+        choices={
+            "hit": "hit@k: a query scores 1 when any one of its positives is among the first k, otherwise 0. This "
+            "is what papers on image–text retrieval call R@k.",
+            "recall": "recall@k: the share of a query's positives that is among the first k. An image with five "
+            "captions can reach at most 20 % at k = 1, so these numbers are not comparable with hit@k.",
+            "capped_recall": "capped_recall@k: the positives among the first k over the smaller of k and the "
+            "number of positives. It asks for all five captions at k = 5 and for only one at k = 1: hence R@5 can "
+            "be below R@1.",
+        },
+    )
+    ties: Ties = declared(
+        "id",
+        "How equal scores are ordered.",
+        "A system that gives every pair the same score would look good or bad by chance.",
+        "`id`, `pessimistic`",
+        choices={
+            "id": "Candidates with equal scores are ordered by their ids, a rule that knows nothing of which is right.",
+            "pessimistic": "A positive that ties with a wrong candidate is ranked behind it.",
+            "optimistic": "A positive that ties with a wrong candidate is ranked before it: a model that gives "
+            "every pair the same score would be perfect under this rule.",
+            "trec": "Equal scores: the larger document id first, as trec_eval and mteb order them.",
+        },
+    )
+    depth: int | None = declared(
+        None,
+        "How many answers per query a run holds; none if ranks are exact to the end of the gallery.",
+        "The median rank cannot be computed from the top ten.",
+        "`100`",
+    )
+    folds: int = declared(
+        1,
+        "Into how many equal parts the gallery was divided. The result is the mean over the parts.",
+        'COCO\'s "5-fold 1k" has galleries of 1,000 images, COCO\'s "5k" one of 5,000. The first gives far higher '
+        "numbers.",
+        "`1`, `5`",
+        least=1,
+    )
+    estimator: str | None = declared(
+        None,
+        "The model that says how relevant a wrong answer is, for the measure `dcg_cm`.",
+        "If it is the system under test, the measure is circular. The card says so.",
+        "`openai/clip-vit-base-patch32`, `self (circular): …`",
+    )
+    query_template: str = declared(
+        "{}",
+        "The text around each query.",
+        '"a photo of {}" changes the vector of a query, and so its answers.',
+        "`a photo of {}`",
+        is_condition=True,
+    )
+    rerank: str | None = declared(
+        None,
+        "How many of the best candidates a second stage put into a new order, and what comes after them.",
+        "The second stage cannot find what the first stage did not pass on.",
+        "`top 128; nothing behind them`",
+        is_condition=True,
+    )
+    perturbation: str | None = declared(
+        None,
+        "How queries or pictures were changed before the search.",
+        "Typos or noise lower the numbers on purpose.",
+        "`nearby_char, severity 1, seed 0`",
+        is_condition=True,
+    )
+    extra: dict[str, Any] = declared(
+        dict,
+        "Further conditions by name, for example numbers that were put on the images.",
+        "They are part of the task, so they must be equal in a comparison.",
+        "`shortcuts: …`",
+        is_condition=True,
+    )
+    image_preprocessing: str = declared(
+        "",
+        "How the system resizes, cuts and normalises images.",
+        f"{_SYSTEM}. It is shown because it often explains a difference.",
+        "`resize 224 bicubic, centre crop`",
+        of_system=True,
+    )
+    text_preprocessing: str = declared(
+        "",
+        "How the system prepares texts.",
+        f"{_SYSTEM}, and may explain a difference.",
+        "`lower case`",
+        of_system=True,
+    )
+    truncation: str = declared(
+        "",
+        "After how many tokens texts are cut.",
+        f"Long captions lose their end. {_SYSTEM}.",
+        "`context length 77`",
+        of_system=True,
+    )
+    vocabulary: str = declared(
+        "",
+        "The words of sparse vectors: name, size and hash.",
+        f"{_SYSTEM}.",
+        "`bert-base-uncased · 30,522 terms · 1c9d…`",
+        of_system=True,
+    )
+    vectors_per_item: str = declared(
+        "",
+        "Of models of late interaction: how many vectors an item has on average, their length and their arithmetic.",
+        f"{_SYSTEM}. More vectors cost more memory and time.",
+        "`image 49, text 11.3 · 128 dimensions, float16`",
+        of_system=True,
+    )
+    composition: str = declared(
+        "",
+        "How one vector is made of a picture and a text.",
+        f"{_SYSTEM}, as a weight that was chosen does.",
+        "`sum(0.5)`, `text`, `by the model`",
+        of_system=True,
+    )
+    matcher: str = declared(
+        "",
+        "The model of a second stage, and which of its scores is used.",
+        f"{_SYSTEM}, as its vectors do.",
+        "`Salesforce/blip-itm-base-flickr, itm`",
+        of_system=True,
+    )
 
     def __repr__(self) -> str:
         lines = [f"{task}: {self.queries.get(task, '?')} → {of_task}" for task, of_task in self.galleries.items()]
@@ -100,9 +293,13 @@ class Protocol(Displayed):
         return {name: (first[name], second[name]) for name in first if first[name] != second[name]}
 
     def system_differences(self, other: Protocol) -> dict[str, tuple[Any, Any]]:
-        """Return {field: (own value, value of the other)} of the `SYSTEM_FIELDS` that differ, to show in a report."""
+        """Return {field: (own value, value of the other)} of the system's fields that differ, to show in a report."""
         first, second = asdict(self), asdict(other)
-        return {name: (first[name], second[name]) for name in SYSTEM_FIELDS if first[name] != second[name]}
+        return {
+            name: (first[name], second[name])
+            for name, about in PROTOCOL.items()
+            if about.of_system and first[name] != second[name]
+        }
 
     def card(self) -> list[tuple[str, str]]:
         """Return the protocol as (label, value) rows in reading order, without empty values."""
@@ -131,7 +328,18 @@ class Protocol(Displayed):
         return replace(self, **fields)
 
     def _task_fields(self) -> dict[str, Any]:
-        return {name: value for name, value in asdict(self).items() if name not in SYSTEM_FIELDS}
+        return {name: value for name, value in asdict(self).items() if not PROTOCOL[name].of_system}
+
+
+PROTOCOL: Mapping[str, Declared] = {item.name: item.metadata["declared"] for item in fields(Protocol)}
+"""What is declared of each field of the protocol, by its name, in the order of the card."""
+
+
+def option_faults(**options: Any) -> list[str]:
+    """What is wrong with options that set fields of the protocol; None leaves an option to its default."""
+    by_option = {about.option or name: about for name, about in PROTOCOL.items()}
+    faults = [by_option[name].fault(name, value) for name, value in options.items() if value is not None]
+    return [fault for fault in faults if fault]
 
 
 def gallery_line(gallery: Gallery) -> str:

@@ -18,7 +18,7 @@ from markupsafe import Markup
 
 import visir.reports.page as page
 from visir.errors import VisirError
-from visir.evaluation.measures.measure import RSUM_CUTOFFS
+from visir.evaluation.measures import RSUM_CUTOFFS
 from visir.evaluation.stress.effect import GROUPS, Effect, Jaccard, RsumChange, StressByLabel
 from visir.evaluation.stress.stress import DCG, Stress
 from visir.records import Collection, Items

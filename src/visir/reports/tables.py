@@ -7,7 +7,7 @@ from typing import Literal
 
 from visir.evaluation.compare import Comparison, Difference
 from visir.evaluation.explaining import Explanation
-from visir.evaluation.measures.measure import recalls_of
+from visir.evaluation.measures import recalls_of
 from visir.evaluation.published.denominators import TELLING, Denominators
 from visir.evaluation.published.judge import TOLERANCE, Judgement, decimals_of
 from visir.records import Protocol, Result

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import visir.reports.page as page
 from visir.evaluation.measures import MEASURES, Measure, base_of
-from visir.records import Protocol
+from visir.records.result import PROTOCOL, Protocol
 from visir.reports.page import Block, Card, CloudWord, Paragraph, Thumbnail, WordCloud, embedded
 from visir.reports.shown import cut
 from visir.sparse.top_terms import TopTerms
@@ -98,26 +98,6 @@ def task_words(task: str) -> str:
     return task
 
 
-RECALL_WORDS = {
-    "hit": "hit@k: a query scores 1 when any one of its positives is among the first k, otherwise 0. This is what "
-    "papers on image–text retrieval call R@k.",
-    "recall": "recall@k: the share of a query's positives that is among the first k. An image with five captions can "
-    "reach at most 20 % at k = 1, so these numbers are not comparable with hit@k.",
-    "capped_recall": "capped_recall@k: the positives among the first k over the smaller of k and the number of "
-    "positives. It asks for all five captions at k = 5 and for only one at k = 1: hence R@5 can be below R@1.",
-}
-"""What each recall definition means, with the trap in it."""
-
-TIE_WORDS = {
-    "id": "Candidates with equal scores are ordered by their ids, a rule that knows nothing of which is right.",
-    "pessimistic": "A positive that ties with a wrong candidate is ranked behind it.",
-    "trec": "Equal scores: the larger document id first, as trec_eval and mteb order them.",
-    "optimistic": "A positive that ties with a wrong candidate is ranked before it: a model that gives every pair the "
-    "same score would be perfect under this rule.",
-}
-"""What each rule for ties means."""
-
-
 @dataclass(frozen=True)
 class Display:
     """How a measure is printed."""
@@ -196,9 +176,9 @@ def meaning(protocol: Protocol) -> list[tuple[str, str]]:
         if "stated:" in candidates:
             text += " This gallery is stated by its authors, not listed one by one: it could not be checked."
         entries.append((task_words(task), text))
-    entries.append(("Recall", RECALL_WORDS.get(protocol.recall, protocol.recall)))
+    entries.append(("Recall", PROTOCOL["recall"].choices.get(protocol.recall, protocol.recall)))
     entries.append(("What counts as right", _relevance_words(protocol)))
-    entries.append(("Ties", TIE_WORDS.get(protocol.ties, protocol.ties)))
+    entries.append(("Ties", PROTOCOL["ties"].choices.get(protocol.ties, protocol.ties)))
     entries.append(
         (
             "Depth",

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from visir.collections import open_collection
-from visir.evaluation.captions import choose
+from visir.evaluation.assembly import choose
 from visir.robustness.granularity import FEATURES, cut_captions, granularity
 from visir.robustness.granularity.features import table_1
 

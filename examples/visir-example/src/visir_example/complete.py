@@ -1,7 +1,7 @@
 """A measure: whether all right answers are among the first k."""
 
 from visir.evaluation.measures import Measure, Positives
-from visir.evaluation.measures.registry import Values
+from visir.evaluation.measures import Values
 
 
 def _complete(positives: Positives, k: float) -> Values:

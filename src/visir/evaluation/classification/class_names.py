@@ -20,7 +20,7 @@ from visir.encoders.base import Encoder
 from visir.encoders.encoding import is_stored
 from visir.encoders.forms import as_dense
 from visir.errors import ConfigurationError, EmbeddingError, nearest
-from visir.evaluation.systems.vectors import vectors_by_side
+from visir.evaluation.systems.given import vectors_by_side
 from visir.files import is_there, read_json, read_lines
 from visir.records import Embeddings, Items, strings
 

@@ -18,9 +18,10 @@ from visir.evaluation.explaining.search import OTHER, Bench, Search
 from visir.evaluation.explaining.world import Material
 from visir.evaluation.measures import MEASURES
 from visir.evaluation.published import Published, PublishedRow
+from visir.evaluation.published.denominators import remarks
 from visir.evaluation.published.judge import EXAMPLE, Digits, Judgement, judge_one, measure_of, published_row
-from visir.evaluation.results import Evaluation, load_evaluation, remarks
-from visir.evaluation.systems.vectors import vectors_by_side
+from visir.evaluation.results import Evaluation, load_evaluation
+from visir.evaluation.systems.given import vectors_by_side
 from visir.records import TASKS, Collection, Protocol, Vectors
 from visir.robustness.perturbations import PERTURBATIONS
 
@@ -91,7 +92,8 @@ class Explanation(Tabular):
         fits: The readings: those that fit, the plainest first, and then the others in order of distance.
         not_computable: (reading in words, reason) of the readings that cannot be computed.
         scored: How the ranks were computed, and by which similarity.
-        remarks: What the published row shows by itself (see `results.remarks`), and which values are doubtful in print.
+        remarks: What the published row shows by itself (see `published.denominators.remarks`), and which values are
+            doubtful in print.
         accidents: The expected number of readings that fit by accident.
     """
 

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from visir.evaluation.explaining.world import Part, Places, World, place_among
-from visir.evaluation.measures.measure import RSUM_CUTOFFS
+from visir.evaluation.measures import RSUM_CUTOFFS
 from visir.evaluation.published.judge import LABEL, decimals_of
 from visir.jit import njit
 from visir.records import SIDES, Run

@@ -48,8 +48,7 @@ from visir.evaluation.explaining.world import (
     refuse,
     world_of,
 )
-from visir.evaluation.measures import MEASURES, measure
-from visir.evaluation.measures.measure import RSUM_CUTOFFS
+from visir.evaluation.measures import MEASURES, RSUM_CUTOFFS, measure
 from visir.evaluation.published.judge import (
     LABEL,
     Digits,

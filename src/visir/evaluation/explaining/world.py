@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from visir.display import Displayed
 from visir.errors import VisirError
-from visir.evaluation.captions import CaptionChoice
+from visir.evaluation.assembly import CaptionChoice
 from visir.evaluation.folds import folds_of
 from visir.evaluation.results import Evaluation
 from visir.records import SIDES, Collection, Protocol, Qrels, Run, Vectors, strings

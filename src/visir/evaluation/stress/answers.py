@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from visir.errors import ConfigurationError, RunError, VisirError, nearest, raise_faults
-from visir.evaluation.chance import check
 from visir.evaluation.systems.base import System
+from visir.evaluation.systems.runs import check
 from visir.records import PLAIN, TASKS, Run, Task, Ties
 from visir.retrieval.exact import SearchResult
 from visir.retrieval.formats import read_run

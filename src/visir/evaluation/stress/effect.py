@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from visir.display import Displayed, Tabular, brief, counted
 from visir.errors import ConfigurationError, VisirError
 from visir.evaluation.by_label import check_label, queries_by_value
-from visir.evaluation.measures.measure import RSUM_CUTOFFS
+from visir.evaluation.measures import RSUM_CUTOFFS
 from visir.evaluation.statistics import FEW_UNITS, NO_INTERVAL, TestName, interval, paired_test, resampled_sums
 from visir.records import Corrupted, Result, Run
 

@@ -18,13 +18,12 @@ from visir.display import Plotted, Tabular, brief, counted
 from visir.encoders import load
 from visir.encoders.base import Encoder
 from visir.errors import ConfigurationError, RunError, nearest, raise_faults
-from visir.evaluation.assembly import Pool
+from visir.evaluation.assembly import Pool, check_options
 from visir.evaluation.assembly import assemble as assemble_tasks
 from visir.evaluation.brittleness_runs import Log, evaluate_log, read
 from visir.evaluation.compare import few_units_notes, in_words
 from visir.evaluation.cross_modal import Estimator, dcg_cm
-from visir.evaluation.measures.measure import RSUM_CUTOFFS
-from visir.evaluation.options import check_options
+from visir.evaluation.measures import RSUM_CUTOFFS
 from visir.evaluation.results import Saved
 from visir.evaluation.scoring import score
 from visir.evaluation.sources import open_collection_of
@@ -360,11 +359,9 @@ def stress(
     names = names_of(subject, _listed(perturbations), _listed(corruptions), profile)
     check_study(collection, names, severity, picture_severity, seed, profile, estimator)
     stressed = [task for task, conditions in names.items() if conditions]
-    check_options("all", recall, ties, gallery, stressed or ["t2i"], 1, DEPTH, None, collection, split)
+    check_options(collection, recall=recall, ties=ties, gallery=gallery, split=split)
     part = collection.split(split)
-    assembly = assemble_tasks(
-        collection, split=split, relevance=relevance, captions="all", gallery=gallery, tasks=stressed, folds=1
-    )
+    assembly = assemble_tasks(collection, split=split, relevance=relevance, gallery=gallery, tasks=stressed)
     assembly = replace(assembly, folds={task: assembly.folds[task] for task in stressed})  # captions first
     tasks = {task: assembly.tasks[task] for task in stressed}
     subject.prepare(list(tasks.values()))

@@ -90,7 +90,8 @@ class System(ABC):
             for name, result in zip(tasks, self.checked_search(fold, depth=depth, ties=ties), strict=True):
                 searched[name].append(result)
         ranks = {name: [part.ranks for part in parts if part.ranks is not None] for name, parts in searched.items()}
-        return ranks, {name: joined_runs([part.run for part in parts]) for name, parts in searched.items()}
+        runs = {name: [part.run for part in parts] for name, parts in searched.items()}
+        return ranks, {name: parts[0] if len(parts) == 1 else joined_runs(parts) for name, parts in runs.items()}
 
     def checked_search(self, tasks: Sequence[Task], *, depth: int, ties: Ties) -> list[SearchResult]:
         """Search, and check the answers: a subclass may come from anybody.
@@ -107,8 +108,10 @@ class System(ABC):
             ConfigurationError: `search` returns something else than it should.
             ProtocolError: Answers are no candidates.
         """
-        deeper = depth + max(map(most_excluded, tasks), default=0)
-        results: list[Any] = list(self.search([marked(task) for task in tasks], depth=deeper, ties=ties))
+        excludes = any(task.excluded is not None for task in tasks)
+        deeper = depth + max(map(most_excluded, tasks)) if excludes else depth
+        searched = [marked(task) for task in tasks] if excludes else tasks
+        results: list[Any] = list(self.search(searched, depth=deeper, ties=ties))
         good = [isinstance(result, SearchResult) and result.ranks is not None for result in results]
         if len(results) != len(tasks) or not all(good):
             given = ", ".join(type(result).__name__ for result in results) or "nothing"
@@ -127,6 +130,8 @@ class System(ABC):
                 self.notes.append(
                     f"{where}: {missing:,} of {len(queries):,} queries are not answered; they count as failed"
                 )
+        if not excludes:
+            return results
         return [without_excluded_answers(result, task, depth) for task, result in zip(tasks, results, strict=True)]
 
     def _check(self, task: Task, run: Run) -> None:

@@ -18,9 +18,6 @@ from visir.records import Run, Task, Ties
 from visir.retrieval.exact import SearchResult
 from visir.retrieval.pools import ranks_in_pools
 
-PREFIX = "blind:"
-"""Before the name of a language model: "blind:gpt2"."""
-
 
 class BlindSystem(System):
     """Orders the candidates of a choice by how likely their texts are, whatever the query is."""

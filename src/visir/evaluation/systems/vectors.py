@@ -1,205 +1,40 @@
-"""Vectors as a system: embeddings of queries and documents in any form, searched exactly."""
+"""Vectors as a system: embeddings that exist, or those of an encoder, searched exactly."""
 
 from __future__ import annotations
 
-import dataclasses
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from os import PathLike
-from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from visir.encoders import Encoder, load
+from visir.encoders.base import Encoder
 from visir.encoders.composed import OPTION
+from visir.encoders.encoding import encode_items
 from visir.encoders.forms import joined_vectors
-from visir.errors import ConfigurationError, RunError
+from visir.errors import ConfigurationError, nearest, raise_faults
 from visir.evaluation.systems.base import System
-from visir.evaluation.systems.blind import PREFIX, BlindSystem
-from visir.evaluation.systems.bm25 import Bm25System
 from visir.records import (
+    PLAIN,
     Embeddings,
     EncoderCard,
     Items,
     MultiVectorEmbeddings,
-    Run,
+    Qrels,
+    Ranks,
+    Role,
     SparseEmbeddings,
     Task,
     Ties,
     Vectors,
-    show_id_forms,
 )
 from visir.retrieval.exact import SearchResult, search, search_both, similarity_of
-from visir.retrieval.formats import has_trec_lines, read_run
 from visir.retrieval.pools import ranks_in_pools, search_pools
 from visir.retrieval.sparse.scan import check_same_vocabulary
 from visir.retrieval.vectors import Similarity
-
-# What people hand in as a system: names, pairs of functions, vectors as arrays and dictionaries, runs in any form.
-
-RUN_FILES = (".trec", ".run", ".txt", ".res", ".parquet", ".json")
-SIDES = ("image", "text", "query", "document")
-
-FORMS = (
-    "give a model or its name, two functions (Encoder.wrap), a run ({query: {document: score}}, a data frame, a file), "
-    "or vectors={'image': (ids, matrix), 'text': (ids, matrix)}"
-)
-"""What is taken as a system, in words."""
-
-
-def is_run_file(name: object) -> bool:
-    """Whether a text is the path of a file with a run: by its ending, "b.trec", "runs/a.json.gz", or by its lines."""
-    if not isinstance(name, (str, Path)) or ":" in str(name).partition("/")[0]:
-        return False
-    endings = [ending for ending in Path(name).suffixes if ending not in (".gz", ".xz")]
-    return (bool(endings) and endings[-1].lower() in RUN_FILES) or has_trec_lines(name)
-
-
-def is_run(given: object) -> bool:
-    """Whether an object is a run of another tool: a dictionary of dictionaries, a table, a list of scored documents."""
-    if isinstance(given, Run):
-        return True
-    if isinstance(given, Mapping):
-        values = list(given.values())
-        return bool(values) and all(isinstance(value, Mapping) for value in values) and not set(given) <= set(SIDES)
-    if isinstance(given, (list, tuple)):
-        first = given[0] if given else None
-        scored = isinstance(first, tuple) and len(first) == 3
-        matrix = isinstance(given, tuple) and len(given) == 3 and np.ndim(given[0]) == 2
-        return scored or matrix
-    return is_run_file(given) or type(given).__module__.partition(".")[0] == "ranx" or hasattr(given, "columns")
-
-
-def opened(given: Any, tasks: Mapping[str, Task], *, device: str | None = None, dtype: str = "float32") -> Any:
-    """Make of what people hand in what `system_of` takes; what it takes already stays as it is."""
-    if isinstance(given, (System, Encoder)):
-        return given
-    if isinstance(runs := getattr(given, "runs", None), Mapping) and runs:  # an evaluation: measured again
-        return {task: run for task, run in runs.items() if task in tasks}
-    if is_run_file(given) and not Path(given).is_file():
-        raise ConfigurationError(
-            f"{given}: no such file.", hint="name the file of a run, or a model", code="no-such-file"
-        )
-    if isinstance(given, Mapping) and bool(given) and set(given) <= set(tasks) and all(map(is_run, given.values())):
-        return {
-            task: run if isinstance(run, Run) and run.task in tasks else read_run(run, task=task)
-            for task, run in given.items()
-        }
-    if is_run(given):
-        run = read_run(given)
-        return run if run.task in tasks else read_run(run, task=task_of(run, tasks))
-    if given == "bm25":
-        return Bm25System()
-    if isinstance(given, str) and given.startswith(PREFIX):
-        return BlindSystem(given.removeprefix(PREFIX))
-    if isinstance(given, (str, PathLike)):
-        return load(given, device=device, dtype=dtype)
-    functions = _functions(given)
-    return Encoder.wrap("functions", **functions) if functions else given
-
-
-def _functions(given: object) -> dict[str, Any]:
-    """The two functions of a pair (image, text), or of a dictionary; none if these are no functions."""
-    if isinstance(given, (tuple, list)) and len(given) == 2:
-        given = {"image": given[0], "text": given[1]}
-    if not isinstance(given, Mapping) or not given or not set(given) <= {"image", "text"}:
-        return {}
-    return dict(given) if all(map(callable, given.values())) else {}
-
-
-def task_of(run: Run, tasks: Mapping[str, Task]) -> str:
-    """The task whose queries a run answers."""
-    counts = {
-        name: int(pc.sum(pc.is_in(run.queries, task.measured_queries())).as_py() or 0) for name, task in tasks.items()
-    }
-    best = [name for name, count in counts.items() if count and count == max(counts.values())]
-    if len(best) == 1:
-        return best[0]
-    if best:
-        raise RunError(
-            f"run {run.name}: its queries may be those of {' and of '.join(best)}.",
-            hint=f"say which: {{{best[0]!r}: run}}",
-        )
-    forms = [
-        show_id_forms("run", run.queries.to_pylist(), name, task.measured_queries().to_pylist())
-        for name, task in tasks.items()
-    ]
-    matching = [form for form in forms if "they differ" in form]
-    raise RunError(
-        f"run {run.name} answers no query of {', '.join(tasks)}.",
-        hint="; ".join(matching or forms),
-        code="run-answers-no-query",
-    )
-
-
-def vectors_by_side(vectors: Mapping[str, Any], tasks: Sequence[Task], name: str | None = None) -> dict[str, Vectors]:
-    """Make embeddings of vectors by side."""
-    # vectors: By "image" and "text", or by "query" and "document": {id: vector}, (ids, matrix), or `Embeddings`; {id:
-    # (t, d) vectors}, (ids, list of these), or `MultiVectorEmbeddings`. A text may stand in place of its id.
-    example = "vectors={'image': (ids, matrix), 'text': (ids, matrix)}"
-    if not isinstance(vectors, Mapping) or set(vectors) not in ({"image", "text"}, {"query", "document"}):
-        keys = ", ".join(map(repr, vectors)) if isinstance(vectors, Mapping) else f"a {type(vectors).__name__}"
-        raise ConfigurationError(
-            f"vectors are given for {keys or 'nothing'}.",
-            hint=f"{example}, or of 'query' and 'document'",
-            code="vectors-of-other-sides",
-        )
-    modalities = {"image": "image", "text": "text"}
-    if tasks:
-        modalities |= {"query": tasks[0].queries.modality, "document": tasks[0].documents.modality}
-    return {
-        side: _by_id(_embeddings(value, side, modalities.get(side, side), name), side, tasks)
-        for side, value in vectors.items()
-    }
-
-
-def _by_id(given: Vectors, side: str, tasks: Sequence[Task]) -> Vectors:
-    """Vectors under the ids of the tasks; those under texts (of `visir.encode(model, texts)`) get the ids of these."""
-    roles = [(role, items) for task in tasks for role, items in (("query", task.queries), ("document", task.documents))]
-    texts = {
-        id_: text
-        for role, items in roles
-        if side in (role, items.modality) and items.texts is not None
-        for id_, text in zip(items.ids.to_pylist(), items.texts.to_pylist(), strict=True)
-    }
-    rows = {key: row for row, key in enumerate(given.ids.to_pylist())}
-    if not texts or not rows.keys().isdisjoint(texts) or not rows.keys() >= set(texts.values()):
-        return given
-    if isinstance(given, SparseEmbeddings):
-        return given
-    order, ids = [rows[text] for text in texts.values()], pa.array(list(texts), pa.string())
-    if isinstance(given, Embeddings):
-        return dataclasses.replace(given, ids=ids, vectors=given.vectors[order])
-    several = given.tokens.take(np.array(order))
-    return dataclasses.replace(given, ids=ids, offsets=several.offsets, vectors=several.vectors)
-
-
-def _embeddings(value: Any, side: str, modality: str, name: str | None) -> Vectors:
-    if isinstance(value, Vectors):
-        return value
-    if not isinstance(value, Mapping) and not (isinstance(value, (tuple, list)) and len(value) == 2):
-        raise ConfigurationError(
-            f"vectors[{side!r}] is a {type(value).__name__}; which vector belongs to which id?",
-            hint=f"vectors={{{side!r}: (ids, matrix), …}} or {{{side!r}: {{id: vector}}, …}}",
-        )
-    given: Any = value if isinstance(value, Mapping) else tuple(value)
-    kind = MultiVectorEmbeddings if _holds_several_vectors(given) else Embeddings
-    return kind.of(given, modality=modality, name=name or "own vectors")  # type: ignore[arg-type]
-
-
-def _holds_several_vectors(given: Mapping[str, Any] | tuple[Any, Any]) -> bool:
-    """Whether an id has several vectors: an array with two axes, or a list of vectors."""
-    vectors = list(given.values()) if isinstance(given, Mapping) else given[1]
-    if len(shape := getattr(vectors, "shape", ())) > 1 or len(vectors) == 0:
-        return len(shape) == 3
-    first = vectors[0]
-    if hasattr(first, "shape"):
-        return len(first.shape) == 2 and not hasattr(first, "toarray")  # a row of a sparse matrix has two axes
-    return isinstance(first, (list, tuple)) and len(first) > 0 and np.ndim(first[0]) == 1
-
 
 # The fields of the protocol that encoders fill.
 
@@ -429,3 +264,184 @@ class VectorSystem(System):
 
 def _label(key: str, vectors: Vectors) -> str:
     return f"{key} ({vectors.modality})" if key in ("query", "document") else str(vectors.modality)
+
+
+# An encoder as a system: items are encoded through the store, then searched.
+
+
+class EncoderSystem(System):
+    """Any encoder, whatever the form of its vectors.
+
+    Items are encoded once, even if several tasks have them. The store keeps vectors, so an interrupted evaluation does
+    not encode anything twice.
+
+    Args:
+        encoder: The encoder.
+        similarity: "cosine" or "dot"; None is cosine for dense vectors and dot for sparse ones. Several vectors per
+            item are scored with "maxsim".
+        name: The name in tables; None takes the encoder's name.
+        zero_queries: The treatment of a query with a zero vector under cosine: "refused", an error; "unanswered", it
+            finds nothing, and a note counts these queries.
+        **options: Options of `visir.encoders.encode` (`store`, `batch_size`, `workers`).
+
+    Attributes:
+        search_device: As of `VectorSystem`.
+
+    Raises:
+        ConfigurationError: An option is unknown.
+    """
+
+    search_device: str | None = None
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        similarity: Similarity | None = None,
+        name: str | None = None,
+        *,
+        zero_queries: Literal["refused", "unanswered"] = "refused",
+        **options: Any,
+    ) -> None:
+        super().__init__(name or encoder.card.name)
+        check_options(encoder, options)
+        self.encoder = encoder
+        self._similarity = similarity
+        self._zero_queries = zero_queries
+        self._options = options
+        self._skip_broken = False
+        self._vectors: dict[tuple[int, Role], tuple[Items, Vectors]] = {}
+
+    def prepare(self, tasks: Sequence[Task], *, skip_broken: bool = False) -> None:
+        """Encode the queries and documents of all tasks: images first, then texts."""
+        self._skip_broken = skip_broken
+        # Every evaluation has items of its own: vectors of earlier ones would be held for nothing.
+        wanted = {id(items) for task in tasks for items in (task.queries, task.documents)}
+        # Those of an encoder without a version may be those of older code: they are computed anew.
+        held = self._vectors.items() if self.encoder.card.is_versioned else ()
+        self._vectors = {key: value for key, value in held if key[0] in wanted}
+        sides = [side for task in tasks for side in (("query", task.queries), ("document", task.documents))]
+        for role, items in sorted(sides, key=lambda side: side[1].modality):
+            self.vectors(items, role)  # type: ignore[arg-type]
+
+    def vectors(self, items: Items, role: Role) -> Vectors:
+        """The vectors of these items, encoded once in this role.
+
+        Args:
+            items: The items.
+            role: "query" or "document".
+
+        Returns:
+            The vectors.
+        """
+        if not self.encoder.distinguishes_roles:
+            role = "document"
+        key = (id(items), role)
+        if key not in self._vectors:
+            started = time.perf_counter()
+            skip_broken = self._skip_broken and items.places is not None
+            vectors = encode_items(self.encoder, items, role, skip_broken=skip_broken, **self._options)
+            self._vectors[key] = (items, vectors)  # holding the items keeps their id() unique
+            stage = f"encode {items.title}"
+            self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - started
+        return self._vectors[key][1]
+
+    def broken(self, items: Items) -> pa.StringArray:
+        """The ids of the items that could not be encoded."""
+        for held, vectors in self._vectors.values():
+            if held is items and len(vectors) < len(items):
+                return items.ids.filter(pc.invert(pc.is_in(items.ids, vectors.ids)))
+        return items.ids[:0]
+
+    def search(self, tasks: Sequence[Task], *, depth: int, ties: Ties) -> list[SearchResult]:
+        """Encode the items that are not encoded yet, and search."""
+        held = set(self._vectors)
+        system = self._system(tasks)
+        answered = [self._answerable(task) for task in tasks]
+        results = []
+        for task, result in zip(tasks, system.search(answered, depth=depth, ties=ties), strict=True):
+            judged = task.judgements().select(task.measured_queries())
+            assert result.ranks is not None, "judgements were given"
+            complete = len(result.ranks) == len(judged)
+            results.append(result if complete else replace(result, ranks=unanswered(result.ranks, judged)))
+        if any(task.condition != PLAIN for task in tasks):  # perturbed queries are searched once
+            self._vectors = {key: value for key, value in self._vectors.items() if key in held}
+        return results
+
+    def fields(self) -> dict[str, Any]:
+        """Similarity, preprocessing, truncation, template, vocabulary, composition."""
+        fields = self._system([]).fields()
+        if "text+image" not in self.encoder.modalities:  # a side of texts and images, but no item of both
+            fields["composition"] = ""
+        return fields
+
+    def origins(self) -> dict[str, str]:
+        """The source of the vectors."""
+        return {
+            f"{vectors.modality} vectors": vectors.origin or "given by the caller"
+            for _, vectors in self._vectors.values()
+        }
+
+    def by_modality(self) -> dict[str, Vectors]:
+        """The vectors by modality, of the items that were encoded; the first of each."""
+        first: dict[str, Vectors] = {}
+        for _, vectors in self._vectors.values():
+            first.setdefault(vectors.modality, vectors)
+        return first
+
+    def _system(self, tasks: Sequence[Task]) -> VectorSystem:
+        """One system for the vectors of these tasks."""
+        for task in tasks:
+            self.vectors(task.queries, "query")
+            self.vectors(task.documents, "document")
+        system = _Prepared(self.by_modality(), self._similarity, self.name, self)
+        system.search_device = self.search_device
+        return system
+
+    def _answerable(self, task: Task) -> Task:
+        """The task without the queries with a zero vector, if these find nothing (a bag of words knows no typo)."""
+        queries = self.vectors(task.queries, "query")
+        if task.condition != PLAIN:
+            task = replace(task, qrels={task.relevances[0]: task.judgements().select(task.measured_queries())})
+        if self._zero_queries == "refused" or self._similarity == "dot" or not isinstance(queries, Embeddings):
+            return task
+        longest = np.abs(np.asarray(queries.vectors)).max(axis=1)
+        zero = queries.ids.filter(pa.array(longest == 0))
+        qrels = task.judgements()
+        if not len(zero) or not pc.any(pc.is_in(qrels.queries, zero)).as_py():
+            return task
+        self.notes.append(
+            f"{task.condition}: {len(zero):,} queries have a zero vector (no known word?); they found nothing"
+        )
+        left = qrels.select(qrels.queries.filter(pc.invert(pc.is_in(qrels.queries, zero))))
+        return replace(task, qrels={task.relevances[0]: left})
+
+
+class _Prepared(VectorSystem):
+    """The vectors of an `EncoderSystem`, looked up by the items of a task and not by modality alone."""
+
+    def __init__(
+        self, vectors: dict[str, Vectors], similarity: Similarity | None, name: str, encoders: EncoderSystem
+    ) -> None:
+        super().__init__(vectors, similarity, name)
+        self._encoders = encoders
+
+    def sides(self, task: Task) -> tuple[Vectors, Vectors]:
+        return self._encoders.vectors(task.queries, "query"), self._encoders.vectors(task.documents, "document")
+
+
+def check_options(encoder: Encoder, options: dict[str, Any]) -> None:
+    """Check the options of encoding."""
+    known = ("store", "batch_size", "workers")
+    faults = [f"unknown option {name!r} ({nearest(name, known)})" for name in options if name not in known]
+    raise_faults(ConfigurationError, f"encoding with {encoder.card.name}", faults)
+
+
+def unanswered(ranks: Ranks, qrels: Qrels) -> Ranks:
+    """Add the queries that found nothing."""
+    row = pc.is_in(qrels.queries, ranks.queries).to_numpy(zero_copy_only=False)
+    positives = qrels.positives
+    offsets = np.concatenate([[0], np.cumsum(positives)]).astype(np.int64)
+    inside = np.repeat(row, positives)
+    all_ranks, grades = np.zeros(offsets[-1], np.int64), qrels.grades[qrels.grades > 0].copy()
+    all_ranks[inside], grades[inside] = ranks.ranks, ranks.grades
+    return Ranks(qrels.queries, offsets, all_ranks, grades, ranks.depth, ranks.gallery_size)

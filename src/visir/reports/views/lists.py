@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from visir.collections.check import Report
 from visir.encoders.families import KnownModel, ModelList
-from visir.evaluation.measures.measure import MeasureList
+from visir.evaluation.measures import MeasureList
 from visir.evaluation.submit import Submission
 from visir.evaluation.text_weight import ChosenWeight
 from visir.reports.page import Block, Paragraph

@@ -18,13 +18,13 @@ from visir.encoders.composed import ComposedEncoder, CompositionRule
 from visir.errors import VisirError, nearest
 from visir.evaluation.assembly import assemble
 from visir.evaluation.chance import mean_chance
-from visir.evaluation.cross_modal import any_of_both
 from visir.evaluation.evaluate import evaluate
 from visir.evaluation.language import LanguageModel
 from visir.evaluation.results import Evaluation, plain
 from visir.evaluation.statistics import clusters_of
 from visir.evaluation.systems import EncoderSystem
 from visir.evaluation.systems.blind import BlindSystem
+from visir.evaluation.text_weight import any_of_both
 from visir.records import Task
 
 # What a row of a profile is called, and what a task measures for it.
@@ -314,10 +314,7 @@ class SearchTask(ProfileTask):
             source,
             split=self.split,
             relevance=self.relevance,
-            captions="all",
-            gallery="split",
             tasks=None if grouped else [skill.task for skill in self.skills],
-            folds=1,
         ).tasks
         return SearchData(source, tasks)
 
