@@ -12,12 +12,13 @@ from scipy.special import ndtri
 
 from calibration_rows import Promise, Simulation, covers, documented
 from visir.evaluation.classification.result import Predictions, mean_per_class, over_draws
-from visir.evaluation.statistics import interval_of, mean_interval, median_interval
 from visir.evaluation.stress.effect import rsum_changes
+from visir.stats import estimate
+from visir.stats.means import mean_interval, median_interval
 from visir_papers.draws import difference_interval, few_units, unit_means
 from visir_papers.verdicts import PairOrder, agreement, answer_of
 
-SOURCES = ("evaluation", "papers", "studies", "splitmix.py")
+SOURCES = ("evaluation", "papers", "studies", "stats")
 """What of visir these worlds measure."""
 Rng = np.random.Generator
 
@@ -45,7 +46,7 @@ def _shares() -> Iterator[Simulation]:
             owners = np.repeat(np.arange(images), captions)
             shared, own = rng.random(images) < chance, rng.random(len(owners)) < chance
             hits = np.where(rng.random(len(owners)) < np.sqrt(correlation), shared[owners], own).astype(np.float64)
-            return {"interval (Wilson)": covers(interval_of(hits, owners), chance)}
+            return {"interval (Wilson)": covers(estimate(hits, owners).ends, chance)}
 
         each = "" if captions == 1 else f", {captions} captions each, correlation {correlation:g}"
         # A share of few queries takes few values: the coverage of Wilson's interval swings around 95 % (Brown, Cai &

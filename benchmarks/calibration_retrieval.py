@@ -15,19 +15,12 @@ import visir
 from calibration_rows import Floats, Simulation, covers, documented, rejects
 from visir.evaluation.by_label import value_difference
 from visir.evaluation.compare import paired_difference
-from visir.evaluation.statistics import (
-    corrected,
-    crossed_interval,
-    crossed_test,
-    difference_interval,
-    mean_interval,
-    paired_t,
-    randomisation,
-    wilcoxon,
-)
 from visir.products.evaluation import mean_by_category
+from visir.stats import adjust, difference
+from visir.stats.differences import difference_interval, paired_t, randomisation, wilcoxon
+from visir.stats.means import mean_interval
 
-SOURCES = ("evaluation", "products", "splitmix.py")
+SOURCES = ("evaluation", "products", "stats")
 """What of visir these worlds measure."""
 Owners = NDArray[np.int64]
 Rng = np.random.Generator
@@ -288,9 +281,9 @@ def _families() -> Iterator[Simulation]:
             p = [paired_t(system - baseline).p for system in systems]
             rates = {}
             for name in ("none", "bonferroni", "holm"):
-                false = corrected(p, name)[true:] < 0.05
+                false = adjust(p, name)[true:] < 0.05
                 rates[f"a false find among twelve, {name}"] = float(false.any())
-            significant = corrected(p, "bh") < 0.05
+            significant = adjust(p, "bh") < 0.05
             rates["share of finds that are false, bh"] = float(significant[true:].sum() / max(1, significant.sum()))
             return rates
 
@@ -330,8 +323,8 @@ def _trainings() -> Iterator[Simulation]:
                 of_images = rng.normal(0, 2.6, (seeds, 1_000) if own else 1_000)
                 differences = of_images + rng.normal(0, 0.15, seeds)[:, None]
                 return {
-                    "crossed test": rejects(crossed_test(differences)),
-                    "interval (crossed)": covers(crossed_interval(differences), 0),
+                    "crossed test": rejects(difference(differences, 0).p),
+                    "interval (crossed)": covers(difference(differences, 0).ends, 0),
                     "t by images alone (not used)": rejects(paired_t(differences.mean(axis=0)).p),
                 }
 
@@ -344,8 +337,8 @@ def _trainings() -> Iterator[Simulation]:
         def alike(rng: Rng, seeds: int = seeds) -> Mapping[str, float]:
             differences = rng.normal(0, 2.6, (seeds, 1_000)) + rng.normal(0, 2.6, 1_000)
             return {
-                "crossed test": rejects(crossed_test(differences)),
-                "interval (crossed)": covers(crossed_interval(differences), 0),
+                "crossed test": rejects(difference(differences, 0).p),
+                "interval (crossed)": covers(difference(differences, 0).ends, 0),
             }
 
         case = f"{seeds} seeds that do not differ"
@@ -396,7 +389,7 @@ def _labels() -> Iterator[Simulation]:
             sides = [(rng.random(size) < 0.1).astype(np.float64) for size in images]
             starts = np.cumsum([0, *images])
             owned = [(side, start + np.arange(len(side))) for side, start in zip(sides, starts, strict=False)]
-            p = corrected([value_difference(*a, *b)[-1] for a, b in combinations(owned, 2)])
+            p = adjust([value_difference(*a, *b)[-1] for a, b in combinations(owned, 2)])
             return {"any pair after Holm": float((p < 0.05).any())}
 
         case = f"all pairs of {labels} labels of {images[0]:,} to {images[-1]} images, 10 %"

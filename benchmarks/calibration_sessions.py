@@ -16,16 +16,16 @@ from calibration_rows import Floats, Simulation, covers, documented, rejects
 from visir.sessions import generate, load_mapping, sessionise
 from visir.sessions.description.outcomes import percentile_cell
 from visir.sessions.description.session_log import LengthCounts
-from visir.sessions.description.statistic import Moments, StatisticCell, dominated_note, mean, share, standardised
+from visir.sessions.description.statistic import StatisticCell, dominated_note, mean, share, standardised
 from visir.sessions.examples import Sample, draw
 from visir.sessions.features import LearntFeatures, features_of
-from visir.sessions.online.ab_test import Sums, difference_over_time
 from visir.sessions.prediction.live_report import SAMPLES, DrawnVisitors, log_losses, rankings
 from visir.sessions.prediction.models import splits
-from visir.sessions.prediction.study import PredictionCell, StudyPlan, corrected_t, measured_cell, summarise
+from visir.sessions.prediction.study import PredictionCell, StudyPlan, measured_cell, summarise
 from visir.sessions.table_labels import SessionExamples
+from visir.stats import Moments, RunningSums, difference, sequential
 
-SOURCES = ("evaluation", "sessions", "splitmix.py")
+SOURCES = ("evaluation", "sessions", "stats")
 """What of visir these worlds measure."""
 Counts = NDArray[np.int64]
 Rng = np.random.Generator
@@ -201,12 +201,12 @@ def _folds() -> Iterator[Simulation]:
                     right.append((predicted == bought[~train]).mean())
                 gaps.append(right[1] - right[0])
             differences = np.array(gaps)
-            p, half = corrected_t(differences, 1 / (folds - 1))
-            p_plain, _ = corrected_t(differences, 0)
+            tested = difference(differences, 0, test="folds", ratio=1 / (folds - 1))
+            plain = difference(differences, 0, test="folds")
             return {
-                "corrected resampled t-test": rejects(p),
-                "interval": covers((differences.mean() - half, differences.mean() + half), 0),
-                "t-test over folds (not used)": rejects(p_plain),
+                "corrected resampled t-test": rejects(tested.p),
+                "interval": covers(tested.ends, 0),
+                "t-test over folds (not used)": rejects(plain.p),
             }
 
         known = {"t-test over folds (not used)": documented(3, 20)}
@@ -272,13 +272,13 @@ AMOUNTS: dict[str, Callable[[Rng, int], Floats]] = {
 }
 
 
-def _looks(rng: Rng, draw: Callable[[Rng, int], Floats], units: int, rate: float, looks: int) -> Sums:
+def _looks(rng: Rng, draw: Callable[[Rng, int], Floats], units: int, rate: float, looks: int) -> RunningSums:
     """The sums of a variant at every look."""
     come = rng.multinomial(units, np.full(looks, 1 / looks))
     bought = rng.binomial(come, rate)
     values, look = draw(rng, int(bought.sum())), np.repeat(np.arange(looks), bought)
     amounts = [np.bincount(look, values**power, looks) for power in (1, 2)]
-    return Sums(*(np.cumsum(column).astype(np.float64) for column in (come, *amounts, bought)))
+    return RunningSums(*(np.cumsum(column).astype(np.float64) for column in (come, *amounts, bought)))
 
 
 def _online_tests() -> Iterator[Simulation]:
@@ -344,7 +344,7 @@ def _at_shares(rng: Rng, draws: tuple[Draw, Draw], rates: tuple[float, float], l
             _looks(rng, draw, int(own * units), rate, looks)
             for draw, own, rate in zip(draws, (part, 1 - part), rates, strict=True)
         ]
-        measured[_of_shares(part)] = rejects(float(difference_over_time(*sides).p[-1]))
+        measured[_of_shares(part)] = rejects(float(sequential(*sides).p[-1]))
     return measured
 
 

@@ -31,7 +31,7 @@ import visir
 from flickr8k_tables import show, spread
 from visir.evaluation.probes import probe
 from visir.evaluation.results import load_evaluation, rsum_by_image
-from visir.evaluation.statistics import corrected, crossed_test
+from visir.stats import adjust, difference
 from visir.studies.trial import CHECKPOINT, DualEncoderTrial, run_trials
 from visir.training.recipe import read_recipe
 from visir.training.shipped import find_recipe
@@ -105,8 +105,8 @@ def retrieval_rows(trials: Mapping[str, Sequence[DualEncoderTrial]], out: Path) 
     }
     several = all(len(values) > 1 for values in images.values())
     compared = [key for key in images if key[0] != BASELINE and (BASELINE, key[1]) in images] if several else []
-    raw = [crossed_test(images[key] - images[BASELINE, key[1]]) for key in compared]
-    p = dict(zip(compared, corrected(raw), strict=True)) if raw else {}
+    raw = [difference(images[key] - images[BASELINE, key[1]], 0).p for key in compared]
+    p = dict(zip(compared, adjust(raw), strict=True)) if raw else {}
     rows = []
     for (row, label), values in images.items():
         baseline = images.get((BASELINE, label))
@@ -147,7 +147,7 @@ def choice_table(trials: Mapping[str, Sequence[DualEncoderTrial]], quick: bool, 
     parts = {category: np.array([category == own for own in of_item]) for category in dict.fromkeys(of_item)}
     parts["all"] = np.ones(len(of_item), bool)
     compared = [(row, part) for row in right for part in parts if row != BASELINE and len(right[row]) > 1]
-    p = corrected([crossed_test((right[row] - right[BASELINE])[:, parts[part]]) for row, part in compared])
+    p = adjust([difference((right[row] - right[BASELINE])[:, parts[part]], 0).p for row, part in compared])
     sure = {key for key, value in zip(compared, p, strict=True) if value < SIGNIFICANT}
     table = [["loss", *parts]]
     for row, values in right.items():

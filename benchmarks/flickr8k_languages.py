@@ -35,9 +35,9 @@ from visir.collections.portable import load, save
 from visir.encoders.towers.gru import WordVocabulary, tokenise
 from visir.evaluation.measures import RSUM_CUTOFFS as CUTOFFS
 from visir.evaluation.results import is_result, load_evaluation, rsum_by_image
-from visir.evaluation.statistics import corrected, crossed_interval, crossed_test
 from visir.files import data_directory, read_json
 from visir.records import TASKS, Collection
+from visir.stats import adjust, difference
 from visir.studies.trial import CHECKPOINT, DualEncoderTrial, run_trials
 from visir.training.folder import CURVE_FILE
 from visir.training.recipe import read_recipe
@@ -160,7 +160,7 @@ def table(
         hits = [[100 * each.mean(task, f"hit@{k}") for each in several] for task in TASKS for k in CUTOFFS]
         joint.append([name, *map(spread, hits), spread(photos[ALL, language].mean(1)), *_apart(gain, True)])
     for rows in (alone, joint):
-        p = corrected([float(row[9]) if row[9] else float("nan") for row in rows])
+        p = adjust([float(row[9]) if row[9] else float("nan") for row in rows])
         for row, value in zip(rows, p, strict=True):
             row[9] = "" if np.isnan(value) else f"{value:.2g}"
     return alone, joint
@@ -170,8 +170,8 @@ def _apart(differences: Floats, other: bool) -> list[str]:
     """The mean difference with its interval, and the uncorrected p."""
     if not other:
         return ["", ""]
-    low, high = crossed_interval(differences)
-    return [f"{differences.mean():+.1f} ({low:+.1f} to {high:+.1f})", repr(crossed_test(differences))]
+    low, high = difference(differences, 0).ends
+    return [f"{differences.mean():+.1f} ({low:+.1f} to {high:+.1f})", repr(difference(differences, 0).p)]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -30,12 +30,12 @@ from visir.encoders import encode, load
 from visir.encoders.base import Encoder
 from visir.evaluation.measures import RSUM_CUTOFFS as CUTOFFS
 from visir.evaluation.results import Evaluation, load_evaluation, rsum_by_image
-from visir.evaluation.statistics import corrected, crossed_test
 from visir.records import TASKS, Collection, MultiVectorEmbeddings
 from visir.reports.examples import region_figure, word_regions
 from visir.reports.page import thumbnails
 from visir.retrieval import pool_tokens
 from visir.retrieval.exact import search
+from visir.stats import adjust, difference
 from visir.storage import write_new
 from visir.studies.trial import CHECKPOINT, DualEncoderTrial, run_trials
 from visir.training.recipe import expand, read_recipe
@@ -102,8 +102,8 @@ def rows_of(trials: dict[str, list[DualEncoderTrial]], out: Path, photos: Collec
     baseline = STUDY[BASELINE][0]
     others = [label for label in evaluations if label != baseline and baseline in evaluations]
     several = all(len(some) > 1 for some in evaluations.values())
-    raw = [crossed_test(by_photo[label] - by_photo[baseline]) for label in others] if several else []
-    p = dict(zip(others, corrected(raw), strict=True)) if several else {}
+    raw = [difference(by_photo[label] - by_photo[baseline], 0).p for label in others] if several else []
+    p = dict(zip(others, adjust(raw), strict=True)) if several else {}
     rows = []
     for label, some in evaluations.items():
         hits = [[100 * evaluation.result.mean(d, f"hit@{k}") for evaluation in some] for d in TASKS for k in CUTOFFS]

@@ -25,9 +25,9 @@ from flickr8k_tables import show, spread
 from flickr8k_trajectories import KINDS, draw
 from visir.evaluation.measures import RSUM_CUTOFFS as CUTOFFS
 from visir.evaluation.results import load_evaluation, rsum_by_image
-from visir.evaluation.statistics import corrected, crossed_test
 from visir.files import read_json
 from visir.records import TASKS
+from visir.stats import adjust, difference
 from visir.studies.trial import CHECKPOINT, DualEncoderTrial, run_trials
 from visir.training.folder import CURVE_FILE
 from visir.training.recipe import read_recipe
@@ -66,8 +66,8 @@ def rows_of(trials: dict[str, list[DualEncoderTrial]], out: Path) -> list[list[s
     photos = {name: np.stack([rsum_by_image(one) for one in some]) for name, some in found.items()}
     compared = [name for name in trials if STUDY[name][1] in trials]
     several = all(len(some) > 1 for some in trials.values())
-    raw = [crossed_test(photos[name] - photos[str(STUDY[name][1])]) for name in compared] if several else []
-    p = dict(zip(compared, corrected(raw), strict=True)) if several else {}
+    raw = [difference(photos[name] - photos[str(STUDY[name][1])], 0).p for name in compared] if several else []
+    p = dict(zip(compared, adjust(raw), strict=True)) if several else {}
     rows = []
     for name, some in trials.items():
         hits = [[100 * one.result.mean(d, f"hit@{k}") for one in found[name]] for d in TASKS for k in CUTOFFS]

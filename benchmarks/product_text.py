@@ -24,7 +24,6 @@ import pyarrow as pa
 
 from product_queries import FORMS, PLACES, SYNONYMS, Queries, make_queries, opened
 from visir.evaluation.measures import measure
-from visir.evaluation.statistics import interval_of
 from visir.evaluation.text_weight import choose_fusion_weights
 from visir.products.text_search import DEFAULTS, catalogue_texts
 from visir.records import Catalogue, Embeddings, Items, Qrels, Run
@@ -34,6 +33,7 @@ from visir.retrieval.ranks import ranks_of
 from visir.retrieval.text.index import Bm25F, TextIndex
 from visir.retrieval.text.plan import NearWords
 from visir.retrieval.text.words import Synonyms
+from visir.stats import estimate
 
 MEASURES = ("ndcg@10", "recall@10")
 DEPTH = 100
@@ -184,7 +184,7 @@ def report(name: str, rows: dict[str, Answer], queries: Queries) -> None:
         for measured in values.values():
             array = np.concatenate([part for _, part in measured.values()])
             units = [query for names, _ in measured.values() for query in names]
-            low, high = interval_of(array, units)
+            low, high = estimate(array, units).ends
             cells.append(f"{100 * array.mean():.1f} [{100 * low:.1f}, {100 * high:.1f}]")
         print(f"| {system} | {' | '.join(cells)} | {cost:.1f} |", flush=True)
 

@@ -29,11 +29,11 @@ from PIL import Image
 
 import visir
 from visir.evaluation.measures import measure as take
-from visir.evaluation.statistics import interval_of
 from visir.library import Library
 from visir.library.query import By
 from visir.records import Gallery, Qrels, Run
 from visir.retrieval.ranks import ranks_of
+from visir.stats import estimate
 
 COLOURS = {"red": (200, 30, 30), "green": (30, 160, 60), "blue": (30, 60, 200), "black": (20, 20, 20),
            "white": (240, 240, 240), "yellow": (230, 210, 40)}  # fmt: skip
@@ -170,7 +170,7 @@ def judge(library: Library, rows: Sequence[dict[str, str]], count: int) -> None:
         cells = []
         for name in ("ndcg@10", "recall@10"):
             values = table[name].to_numpy()
-            low, high = interval_of(values, table["query_id"].to_pylist())
+            low, high = estimate(values, table["query_id"].to_pylist()).ends
             cells.append(f"{name} {100 * values.mean():.1f} [{100 * low:.1f}, {100 * high:.1f}]")
         print(f"by {by}: {', '.join(cells)}, {count} queries", flush=True)
 

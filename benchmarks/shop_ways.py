@@ -22,12 +22,12 @@ import numpy as np
 import visir
 from product_queries import FORMS, PLACES, Queries, make_queries, opened
 from visir.evaluation.measures import measure
-from visir.evaluation.statistics import interval_of
 from visir.library import Library, Query
 from visir.products.opening import CategoryTree
 from visir.records import Catalogue, Gallery, Run
 from visir.records.catalogue import ATTRIBUTES
 from visir.retrieval.ranks import ranks_of
+from visir.stats import estimate
 
 MEASURES = ("ndcg@10", "recall@10")
 WAYS: dict[str, dict[str, Any]] = {
@@ -93,7 +93,7 @@ def report(name: str, library: Library, catalogue: Catalogue, queries: Queries) 
         units = [query for form in FORMS for query in tables[form]["query_id"].to_pylist()]
         for measured in MEASURES:
             values = np.concatenate([tables[form][measured].to_numpy() for form in FORMS])
-            low, high = interval_of(values, units)
+            low, high = estimate(values, units).ends
             cells.append(f"{100 * values.mean():.1f} [{100 * low:.1f}, {100 * high:.1f}]")
         print(f"| {way} | {' | '.join(cells)} |", flush=True)
 

@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from visir.evaluation.results import load_evaluation, rsum_by_image
-from visir.evaluation.statistics import corrected, crossed_test
+from visir.stats import adjust, difference
 from visir.studies.trial import DualEncoderTrial, run_trials
 from visir.training.recipe import Recipe, read_recipe
 from visir.training.shipped import find_recipe
@@ -83,8 +83,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for label in some[0].evaluations
     }
     compared = [row for row in images if row[1] != "InfoNCE" and (row[0], "InfoNCE", row[2]) in images]
-    raw = [crossed_test(images[row] - images[row[0], "InfoNCE", row[2]]) for row in compared] if asked.seeds[1:] else []
-    p = dict(zip(compared, corrected(raw), strict=True)) if raw else {}
+    raw = (
+        [difference(images[row] - images[row[0], "InfoNCE", row[2]], 0).p for row in compared]
+        if asked.seeds[1:]
+        else []
+    )
+    p = dict(zip(compared, adjust(raw), strict=True)) if raw else {}
     name = next(iter(trials.values()))[0].recipe.name
     table = Table("loss", "trained with", "evaluated", "rsum", "Δ InfoNCE", "p (Holm)", title=f"{name}: rsum of 600")
     for row, values in images.items():

@@ -20,9 +20,10 @@ from visir.errors import ConfigurationError, nearest, raise_faults
 from visir.evaluation.faithfulness import correlations, overlap_at
 from visir.evaluation.published import load
 from visir.evaluation.results import Evaluation
-from visir.evaluation.statistics import corrected, crossed_test, paired_t, randomisation
 from visir.reports.plots import DASHES, FAINT, INK, MARKERS, SERIES, drawing
 from visir.reports.table import Cell, Column, Table, one_line
+from visir.stats import adjust, difference
+from visir.stats.differences import paired_t, randomisation
 from visir.studies.trial import run_trials
 from visir_papers.draws import TrendCheck
 from visir_papers.experiments.train import DEVIATIONS, EFFECTS, SparseTrial, dense_evaluation
@@ -96,7 +97,7 @@ class SparseStudy:
         # means over seeds, caption by caption.
         pairs = [(key, measure) for key in self.models for measure in EFFECTS]
         raw = [paired_t(self._gaps(key, measure).mean(axis=0)).p for key, measure in pairs]
-        return dict(zip(pairs, map(float, corrected(raw, "bonferroni")), strict=True))
+        return dict(zip(pairs, map(float, adjust(raw, "bonferroni")), strict=True))
 
     @cached_property
     def house_p(self) -> dict[tuple[Key, str], float]:
@@ -105,7 +106,7 @@ class SparseStudy:
         # randomisation test over images.
         pairs = [(key, measure) for key in self.models for measure in EFFECTS]
         raw = [self._by_image_and_seed(self._gaps(key, measure)) for key, measure in pairs]
-        return dict(zip(pairs, map(float, corrected(raw, "holm")), strict=True))
+        return dict(zip(pairs, map(float, adjust(raw, "holm")), strict=True))
 
     def deviation_p(self, eta: float, measure: str, variant: str = "caption", baseline: str = "free") -> float:
         """p of a variant against another in `DEVIATIONS` (Table 3.3): paired two-tailed t-test over captions."""
@@ -130,7 +131,7 @@ class SparseStudy:
             return randomisation(gaps[0], self.owners).p
         _, image = np.unique(self.owners, return_inverse=True)
         counts = np.bincount(image)
-        return crossed_test(np.stack([np.bincount(image, gap) / counts for gap in gaps]))
+        return difference(np.stack([np.bincount(image, gap) / counts for gap in gaps]), 0).p
 
 
 def trials_of(

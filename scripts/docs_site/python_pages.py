@@ -128,7 +128,7 @@ PARTS: dict[str, Part] = {
             "visir.evaluation.classification.classify.classify",
             "visir.evaluation.classification.result.Classification",
             "visir.evaluation.classification.result.ClassifierAccuracy",
-            "visir.evaluation.classification.result.Estimate",
+            "visir.evaluation.classification.result.Accuracy",
             "visir.evaluation.classification.labelling.PictureLabels",
         ),
     ),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import sqrt
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,13 +21,3 @@ def splitmix64(seed: np.uint64, positions: NDArray[np.int64]) -> NDArray[np.uint
     state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return state ^ (state >> np.uint64(31))
-
-
-# Wilson's interval of a share (1927).
-
-
-def wilson(p: float, n: float, z: float) -> tuple[float, float]:
-    """Wilson's interval of a share; it stays in [0, 1] and is never a point."""
-    middle = (p + z * z / (2 * n)) / (1 + z * z / n)
-    half = z / (1 + z * z / n) * sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-    return min(p, max(0.0, middle - half)), max(p, min(1.0, middle + half))

@@ -167,7 +167,7 @@ def test_two_systems_are_compared_over_items() -> None:
 def test_mcnemar_is_exact() -> None:
     from scipy.stats import binomtest
 
-    from visir.evaluation.statistics import randomisation
+    from visir.stats.differences import randomisation
 
     differences = np.array([1.0] * 40 + [-1.0] * 22 + [0.0] * 100)
     outcome = randomisation(differences)

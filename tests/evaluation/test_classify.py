@@ -19,7 +19,7 @@ from visir.errors import CollectionError, ConfigurationError, EncoderError, Prot
 from visir.evaluation.classification.labelling import PictureLabels, find_truth, load_classification
 from visir.evaluation.classification.result import Classification, Predictions, mean_per_class
 from visir.files import read_json
-from visir.splitmix import wilson
+from visir.stats.means import wilson
 from visir.storage import FolderError
 
 

@@ -14,9 +14,9 @@ from refusals import refused
 from visir.errors import ConfigurationError, ProtocolError, VisirError
 from visir.evaluation.compare import check_comparable, compare, notes_of, paired_difference
 from visir.evaluation.evaluate import evaluate
-from visir.evaluation.statistics import corrected
 from visir.records import Collection, Result
 from visir.reports import comparison_table, to_markdown
+from visir.stats import adjust
 
 COLLECTION = make_collection(60, 5)
 
@@ -177,7 +177,7 @@ def test_few_units_are_said_to_be(good: Result, poor: Result) -> None:
 def test_every_test_and_correction(good: Result, poor: Result, test: str, correction: str) -> None:
     comparison = compare([poor, good], measures=["mrr", "hit@1"], test=test, correction=correction)  # type: ignore[arg-type]
     raw = [one.p for one in comparison.differences]
-    assert [one.p_corrected for one in comparison.differences] == pytest.approx(corrected(raw, correction).tolist())  # type: ignore[arg-type]
+    assert [one.p_corrected for one in comparison.differences] == pytest.approx(adjust(raw, correction).tolist())  # type: ignore[arg-type]
     assert {"t": "t-test", "randomisation": "randomisation", "wilcoxon": "Wilcoxon"}[test] in comparison.how
 
 

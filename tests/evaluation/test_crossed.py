@@ -10,8 +10,8 @@ import visir
 from refusals import refused
 from visir.errors import VisirError
 from visir.evaluation.results import rsum_by_image
-from visir.evaluation.statistics import crossed_interval, crossed_test
 from visir.records import Collection, Embeddings, EncoderCard
+from visir.stats import difference, estimate
 
 
 def test_by_hand() -> None:
@@ -20,16 +20,16 @@ def test_by_hand() -> None:
     # Squared standard errors 1/3 + 1 = 4/3; mean 3; t = 3 / √(4/3) = 2.598.
     # Degrees of freedom (4/3)² / ((1/3)²/2 + 1²/1) = 1.778 / 1.0556 = 1.684.
     expected = 2 * student.sf(3 / np.sqrt(4 / 3), (16 / 9) / (1 / 18 + 1))
-    assert crossed_test(differences) == pytest.approx(expected, rel=1e-12)
+    assert difference(differences, 0).p == pytest.approx(expected, rel=1e-12)
     half = student.ppf(0.975, (16 / 9) / (1 / 18 + 1)) * np.sqrt(4 / 3)
-    assert crossed_interval(differences) == pytest.approx((3 - half, 3 + half), rel=1e-12)
+    assert difference(differences, 0).ends == pytest.approx((3 - half, 3 + half), rel=1e-12)
 
 
 def test_nothing_differs_or_everything_by_the_same() -> None:
-    assert crossed_test(np.zeros((3, 5))) == 1.0 and np.isnan(crossed_test(np.ones((3, 5))))
-    assert np.isnan(crossed_interval(np.ones((3, 5)))).all()
+    assert difference(np.zeros((3, 5)), 0).p == 1.0 and np.isnan(difference(np.ones((3, 5)), 0).p)
+    assert np.isnan(estimate(np.ones((3, 5))).ends).all()
     with refused(VisirError, "1", "5", code="both-samples-two-least"):
-        crossed_test(np.zeros((1, 5)))
+        difference(np.zeros((1, 5)), 0)
 
 
 def test_what_images_add_is_the_rsum() -> None:

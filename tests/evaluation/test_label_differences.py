@@ -12,10 +12,10 @@ import visir
 from refusals import refused
 from visir.errors import VisirError
 from visir.evaluation.by_label import label_differences, value_difference
-from visir.evaluation.statistics import median_interval
 from visir.records import Collection
 from visir.reports import write_report
 from visir.reports.by_label import differences_table
+from visir.stats.means import median_interval
 
 IMAGES = [f"{number}.jpg" for number in range(12)]
 LANGUAGES = ("en", "de", "zh")

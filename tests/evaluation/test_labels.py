@@ -9,8 +9,10 @@ import pytest
 import visir
 from refusals import refused
 from visir.errors import ConfigurationError, VisirError
-from visir.evaluation.statistics import clusters_of, interval_of, share_interval
+from visir.evaluation.folds import clusters_of
 from visir.records import Items, Qrels, Task, TaskFile, TaskSet
+from visir.stats import estimate
+from visir.stats.means import share_interval
 
 TEXTS = {"q1": "red", "q2": "two", "q3": "blue", "q4": "three"}
 ANSWERS = {"d1": "red", "d2": "three", "d3": "blue"}
@@ -151,4 +153,4 @@ def test_the_interval_of_a_share() -> None:
     assert twice[0] < low and twice[1] > high  # the same ten units; t in place of z, error with n - 1
     one = share_interval([1, 1, 1, 1], ["a"] * 4)
     assert one == share_interval([1])
-    assert interval_of([1, 3, 5])[0] < 3 < interval_of([1, 3, 5])[1]
+    assert estimate([1, 3, 5]).ends[0] < 3 < estimate([1, 3, 5]).ends[1]

@@ -1,4 +1,4 @@
-"""The bootstrap over clusters: by a slow oracle, and beside the interval of `statistics.py`."""
+"""The bootstrap over clusters: by a slow oracle, and beside the interval of Student's t."""
 
 from __future__ import annotations
 
@@ -8,8 +8,12 @@ import scipy.stats
 
 from refusals import refused
 from visir.errors import VisirError
-from visir.evaluation import statistics
-from visir.evaluation.statistics import interval, mean_interval, resampled_sums
+from visir.stats import estimate_of_draws, resampled_sums, resampling
+from visir.stats.means import mean_interval
+
+
+def interval(drawn: np.ndarray, units: int) -> tuple[float, float]:
+    return estimate_of_draws(0.0, drawn, units).ends
 
 
 def test_against_drawing_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -20,7 +24,7 @@ def test_against_drawing_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     generator = np.random.default_rng(5)
     slow = np.array([np.sum([groups[at] for at in generator.integers(0, 4, 4)], axis=0) for _ in range(50)])
     assert np.allclose(resampled_sums(columns, clusters, samples=50, seed=5), slow)
-    monkeypatch.setattr(statistics, "_ENTRIES", 4)
+    monkeypatch.setattr(resampling, "_ENTRIES", 4)
     assert np.allclose(resampled_sums(columns, clusters, samples=50, seed=5), slow)
 
 

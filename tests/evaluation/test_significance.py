@@ -13,19 +13,16 @@ from hypothesis import strategies as st
 
 from refusals import refused
 from visir.errors import VisirError
-from visir.evaluation.statistics import (
-    corrected,
-    difference_interval,
-    mean_and_error,
-    mean_interval,
-    measure_interval,
-    paired_t,
-    paired_test,
-    randomisation,
-    wilcoxon,
-)
+from visir.evaluation.measures import measure_estimate
+from visir.stats import TestedDifference, adjust, difference
+from visir.stats.differences import difference_interval, paired_t, randomisation, wilcoxon
+from visir.stats.means import mean_and_error, mean_interval
 
 RNG = np.random.default_rng(3)
+
+
+def paired_test(name: str, differences: object, clusters: object = None) -> TestedDifference:
+    return difference(differences, 0, clusters, test=name)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("n", [10, 30, 1000])
@@ -177,19 +174,19 @@ def test_near_a_ceiling_the_interval_holds_the_difference() -> None:
 
 @pytest.mark.parametrize("name", ["t", "randomisation"])
 def test_a_single_query_or_image_is_not_tested(name: str) -> None:
-    for difference in (0.0, 0.5):
-        outcome = paired_test(name, [difference])
+    for gap in (0.0, 0.5):
+        outcome = paired_test(name, [gap])
         assert np.isnan(outcome.p) and outcome.reason == "there is only one query"
-        assert np.isnan(mean_interval([difference])).all() and np.isnan(difference_interval([difference], [0.0])).all()
+        assert np.isnan(mean_interval([gap])).all() and np.isnan(difference_interval([gap], [0.0])).all()
     assert paired_test(name, [0.1, 0.5, 0.2], ["a", "a", "a"]).reason == "there is only one image"
 
 
 def test_what_is_not_tested_is_no_part_of_the_family() -> None:
     """p = .01, –, .04: a family of two. Bonferroni: ×2. Holm: .01×2 = .02; .04×1 = .04."""
     p = [0.01, float("nan"), 0.04]
-    assert corrected(p, "bonferroni") == pytest.approx([0.02, np.nan, 0.08], nan_ok=True)
-    assert corrected(p, "holm") == pytest.approx([0.02, np.nan, 0.04], nan_ok=True)
-    assert np.isnan(corrected([np.nan, np.nan])).all()
+    assert adjust(p, "bonferroni") == pytest.approx([0.02, np.nan, 0.08], nan_ok=True)
+    assert adjust(p, "holm") == pytest.approx([0.02, np.nan, 0.04], nan_ok=True)
+    assert np.isnan(adjust([np.nan, np.nan])).all()
 
 
 def test_unequal_clusters_by_hand() -> None:
@@ -254,16 +251,16 @@ def test_a_randomisation_test_over_images_promises_what_it_holds() -> None:
 def test_corrections_by_hand() -> None:
     """p = .01, .04, .03 (m = 3). Bonferroni: ×3. Holm: .01×3 = .03; .03×2 = .06; .04×1 = .04, lifted to .06."""
     p = [0.01, 0.04, 0.03]
-    assert corrected(p, "bonferroni") == pytest.approx([0.03, 0.12, 0.09])
-    assert corrected(p, "holm") == pytest.approx([0.03, 0.06, 0.06])
-    assert corrected(p, "none") == pytest.approx(p)
+    assert adjust(p, "bonferroni") == pytest.approx([0.03, 0.12, 0.09])
+    assert adjust(p, "holm") == pytest.approx([0.03, 0.06, 0.06])
+    assert adjust(p, "none") == pytest.approx(p)
 
 
 def test_benjamini_and_hochberg_by_hand() -> None:
     """p = .01, .04, .03 (m = 3): .01·3/1 = .03; .03·3/2 = .045, lowered to the next; .04·3/3 = .04."""
-    assert corrected([0.01, 0.04, 0.03], "bh") == pytest.approx([0.03, 0.04, 0.04])
-    assert corrected([0.01, np.nan, 0.04], "bh") == pytest.approx([0.02, np.nan, 0.04], nan_ok=True)
-    assert np.isnan(corrected([np.nan], "bh")).all() and len(corrected([], "bh")) == 0
+    assert adjust([0.01, 0.04, 0.03], "bh") == pytest.approx([0.03, 0.04, 0.04])
+    assert adjust([0.01, np.nan, 0.04], "bh") == pytest.approx([0.02, np.nan, 0.04], nan_ok=True)
+    assert np.isnan(adjust([np.nan], "bh")).all() and len(adjust([], "bh")) == 0
 
 
 def test_signed_ranks_by_hand() -> None:
@@ -275,7 +272,7 @@ def test_signed_ranks_by_hand() -> None:
     theirs = scipy.stats.wilcoxon(differences.reshape(50, 4).mean(axis=1))
     outcome = paired_test("wilcoxon", differences, images)
     assert outcome.p == pytest.approx(theirs.pvalue)
-    assert outcome.how == "Wilcoxon signed-rank test over 50 images (captions of one image together)"
+    assert outcome.method == "Wilcoxon signed-rank test over 50 images (captions of one image together)"
     # one query that is 1,000 times as large does not decide
     few = np.r_[np.linspace(0.5, 1.5, 30), -1_000]
     assert wilcoxon(few).p < 0.001 < paired_t(few).p
@@ -337,7 +334,7 @@ def test_the_interval_of_few_images_ends_at_zero_and_not_beside_it() -> None:
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
 def test_holm_lies_between_raw_and_bonferroni(p: list[float]) -> None:
-    raw, holm, bonferroni = np.array(p), corrected(p, "holm"), corrected(p, "bonferroni")
+    raw, holm, bonferroni = np.array(p), adjust(p, "holm"), adjust(p, "bonferroni")
     assert (raw <= holm + 1e-15).all()
     assert (holm <= bonferroni + 1e-15).all()
     order = np.argsort(raw, kind="stable")
@@ -352,7 +349,7 @@ def test_faults_are_named() -> None:
     with refused(VisirError, "2", "3", code="clusters-differences", hint=False):
         paired_t([1, 2, 3], ["a", "b"])
     with refused(VisirError, meant="holm"):
-        corrected([0.1], "hol")  # type: ignore[arg-type]
+        adjust([0.1], "hol")  # type: ignore[arg-type]
     with refused(VisirError, "u", code="unknown-test"):
         paired_test("u", [1.0, 2.0])
 
@@ -373,7 +370,7 @@ def test_clusters_of_the_same_mean_have_no_error() -> None:
 def test_an_interval_ends_where_its_measure_does() -> None:
     """Student's t of three queries would reach 1.46, and rank -29."""
     assert mean_interval([0.9, 1.0, 0.5])[1] > 1
-    low, high = measure_interval("ndcg@10", [0.9, 1.0, 0.5])
+    low, high = measure_estimate("ndcg@10", [0.9, 1.0, 0.5]).ends
     assert low == mean_interval([0.9, 1.0, 0.5])[0] and high == 1.0
-    assert measure_interval("mean_rank", [1.0, 2.0, 30.0])[0] == 1.0
-    assert np.isnan(measure_interval("ndcg@10", [0.5])).all()
+    assert measure_estimate("mean_rank", [1.0, 2.0, 30.0]).low == 1.0
+    assert np.isnan(measure_estimate("ndcg@10", [0.5]).ends).all()

@@ -18,7 +18,6 @@ from visir.encoders import Store
 from visir.errors import ConfigurationError, RunError, VisirError
 from visir.evaluation import evaluate
 from visir.evaluation.by_label import by_label
-from visir.evaluation.statistics import corrected, paired_t
 from visir.evaluation.stress.answers import CommandSystem, RunFolder
 from visir.evaluation.stress.effect import rsum_changes
 from visir.evaluation.stress.stress import Stress, merged, stress, with_correction
@@ -27,6 +26,8 @@ from visir.retrieval.exact import SearchResult
 from visir.retrieval.formats import write_run
 from visir.retrieval.ranks import ranks_of
 from visir.robustness.perturb import perturb
+from visir.stats import adjust
+from visir.stats.differences import paired_t
 
 TYPOS = ["char_swap", "missing_char", "distraction_true", "shuffle_all_words"]
 
@@ -102,7 +103,7 @@ def test_every_number_is_that_of_an_evaluation(collection: Collection, tmp_path:
         assert effect.p == paired_t(gaps, [one.split("#")[0] for one in effect.queries.to_pylist()]).p
         assert effect.overall.points == pytest.approx(gaps.mean())
     assert [one.p_corrected for one in found.effects] == pytest.approx(
-        corrected([one.p for one in found.effects]).tolist()
+        adjust([one.p for one in found.effects]).tolist()
     )
 
 
@@ -306,7 +307,7 @@ def test_several_studies_are_one_family(collection: Collection, tmp_path: Path) 
     both = with_correction([one, other])
     values = [effect.p for found in (one, other) for effect in found.effects]
     adjusted = [effect.p_corrected for found in both for effect in found.effects]
-    assert adjusted == pytest.approx(corrected(values).tolist()) and both[0].family == 2 * len(TYPOS)
+    assert adjusted == pytest.approx(adjust(values).tolist()) and both[0].family == 2 * len(TYPOS)
 
 
 @settings(max_examples=60, deadline=None)

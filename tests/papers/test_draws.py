@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import t as student
 
-from visir.evaluation.statistics import crossed_interval
-from visir.sessions.prediction.study import corrected_t
+from visir.stats import estimate
 from visir_papers.cells import TableCell
 from visir_papers.draws import difference_interval, few_units, unit_means, unit_sums
 from visir_papers.experiment import Measurement
@@ -60,7 +59,7 @@ def test_a_difference_over_few_units_has_the_interval_of_a_paired_t_test(count: 
     # Folds: the corrected resampled t-test.
     ratio = 0.25
     low, high = ends(few_units(gaps[:, None], 1 / count + ratio, "folds")[:, 0])
-    assert (high - low) / 2 == pytest.approx(corrected_t(gaps, ratio)[1], rel=0.1)
+    assert (high - low) / 2 == pytest.approx(estimate(gaps, kind="folds", ratio=ratio).high - gaps.mean(), rel=0.1)
 
 
 def test_the_jackknife_of_a_mean_is_its_standard_error() -> None:
@@ -92,7 +91,7 @@ def test_queries_and_seeds_together_are_the_crossed_interval() -> None:
         for name, values in hits.items()
     }  # fmt: skip
     found = difference_interval(draws["A"], draws["B"])
-    low, high = crossed_interval(hits["A"] - hits["B"])
+    low, high = estimate(hits["A"] - hits["B"]).ends
     assert found is not None
     assert found[0] == pytest.approx(low, abs=0.12)
     assert found[1] == pytest.approx(high, abs=0.12)

@@ -7,9 +7,9 @@ import pytest
 
 from visir.evaluation.evaluate import evaluate
 from visir.evaluation.published import PublishedRow
-from visir.evaluation.statistics import mean_interval
 from visir.evaluation.stress.effect import GROUPS, jaccard
 from visir.records import Collection, Embeddings, EncoderCard, Result
+from visir.stats.means import mean_interval
 from visir_papers.draws import unit_means
 from visir_papers.published_values import query_draws, values_of
 

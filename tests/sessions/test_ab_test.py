@@ -11,8 +11,9 @@ import pytest
 from refusals import refused
 from visir.errors import ConfigurationError, VisirError
 from visir.sessions import DecisionLog, ab_test, assign
-from visir.sessions.online.ab_test import Sums, difference_over_time, read_decisions, sample_ratio_p
+from visir.sessions.online.ab_test import read_decisions
 from visir.sessions.reports.ab_test import ab_test_report, sentences
+from visir.stats import RunningSums, sample_ratio, sequential
 
 HOUR = 3_600_000_000
 
@@ -47,8 +48,8 @@ def test_a_look_every_hour_errs_less_than_promised_and_plain_intervals_more(
         sums = []
         for members in (treated, ~treated):
             counts = [np.cumsum(members * values)[ends].astype(float) for values in (np.ones(units), bought)]
-            sums.append(Sums(counts[0], counts[1], counts[1], counts[1]))
-        path = difference_over_time(*sums, planned=planned)
+            sums.append(RunningSums(counts[0], counts[1], counts[1], counts[1]))
+        path = sequential(*sums, planned=planned)
         wrong += path.p[-1] < 0.05
         with np.errstate(invalid="ignore", divide="ignore"):
             z = path.difference / np.sqrt(sum(each.variance / each.units for each in sums))
@@ -67,8 +68,8 @@ def test_outcomes_that_are_nearly_always_1_err_less_than_promised(rate: float) -
         for units in (400, 3_600):
             ends = np.linspace(units / 300, units, 300).astype(int)
             good = np.cumsum(draw.random(units) < rate)[ends - 1].astype(float)
-            sums.append(Sums(ends.astype(float), good, good, good))
-        wrong += difference_over_time(*sums).p[-1] < 0.05
+            sums.append(RunningSums(ends.astype(float), good, good, good))
+        wrong += sequential(*sums).p[-1] < 0.05
     assert wrong / 200 <= 0.05
 
 
@@ -97,7 +98,7 @@ def amounts_over_time(
     lift: float = 1.0,
     buyers: int = 300,
     looks: int = 336,
-) -> list[Sums]:
+) -> list[RunningSums]:
     """Two variants at every look, the small one with 300 buyers at the end."""
     sides, buyers = [], 300
     for part, own in ((share, rate * lift), (1 - share, rate)):
@@ -105,7 +106,7 @@ def amounts_over_time(
         bought = draw.binomial(units, own)
         values, look = amounts(draw, bought.sum()), np.repeat(np.arange(looks), bought)
         columns = [units, *(np.bincount(look, values**power, looks) for power in (1, 2)), bought]
-        sides.append(Sums(*(np.cumsum(column).astype(float) for column in columns)))
+        sides.append(RunningSums(*(np.cumsum(column).astype(float) for column in columns)))
     return sides
 
 
@@ -116,7 +117,7 @@ def test_amounts_in_a_small_variant_err_less_than_promised(kind: str, share: flo
     """No difference: a variant that has not seen the large amounts yet is not worse for that."""
     draw, wrong = np.random.default_rng(7), 0
     for _ in range(100):
-        path = difference_over_time(*amounts_over_time(draw, AMOUNTS[kind], share, 0.02, looks=looks))
+        path = sequential(*amounts_over_time(draw, AMOUNTS[kind], share, 0.02, looks=looks))
         wrong += path.p[-1] < 0.05
         assert (path.p[-1] < 0.05) == bool(((path.low > 0) | (path.high < 0)).any())
     assert wrong <= 5
@@ -124,19 +125,17 @@ def test_amounts_in_a_small_variant_err_less_than_promised(kind: str, share: flo
 
 def test_a_difference_of_amounts_is_found_with_unequal_shares() -> None:
     draw = np.random.default_rng(8)
-    paths = [
-        difference_over_time(*amounts_over_time(draw, AMOUNTS["spread 0.5"], 0.1, 0.02, lift=1.5)) for _ in range(50)
-    ]
+    paths = [sequential(*amounts_over_time(draw, AMOUNTS["spread 0.5"], 0.1, 0.02, lift=1.5)) for _ in range(50)]
     assert sum(path.p[-1] < 0.05 and path.difference[-1] > 0 for path in paths) >= 48
 
 
 def test_outcomes_of_0_and_1_keep_their_own_variances() -> None:
     first, second = (
-        Sums(*(np.array([value], float) for value in row)) for row in ((200, 80, 80, 80), (900, 90, 90, 90))
+        RunningSums(*(np.array([value], float) for value in row)) for row in ((200, 80, 80, 80), (900, 90, 90, 90))
     )
-    path = difference_over_time(first, second)
+    path = sequential(first, second)
     own = sum(side.variance / side.units for side in (first, second))
-    amounts = difference_over_time(first, Sums(second.units, second.y, second.yy + 1e-6, second.other))
+    amounts = sequential(first, RunningSums(second.units, second.y, second.yy + 1e-6, second.other))
     assert amounts.high - amounts.low > path.high - path.low
     rho = (-2 * np.log(0.05) + np.log1p(-2 * np.log(0.05))) / 10_000
     width = np.sqrt(own * 2 * (1100 * rho + 1) / (1100 * rho) * np.log(np.sqrt(1100 * rho + 1) / 0.05))
@@ -182,11 +181,11 @@ def test_repeated_visits_do_not_break_the_promise(tmp_path: Path) -> None:
 
 def test_the_interval_by_hand() -> None:
     # 200 and 200 units, 80 and 40 outcomes; rho² = (−2 log .05 + log(1 − 2 log .05)) / 400 = 0.019841
-    first, second = (Sums(*(np.array([value], float) for value in (200, y, y, y))) for y in (80, 40))
+    first, second = (RunningSums(*(np.array([value], float) for value in (200, y, y, y))) for y in (80, 40))
     rho = (5.991465 + np.log(6.991465)) / 400
     variance = 400 * (0.24 * 200 / 199 + 0.16 * 200 / 199) / 200
     width = np.sqrt(variance * 2 * (400 * rho + 1) / (400**2 * rho) * np.log(np.sqrt(400 * rho + 1) / 0.05))
-    path = difference_over_time(first, second, planned=400)
+    path = sequential(first, second, planned=400)
     assert path.high[0] - path.low[0] == pytest.approx(2 * width)
     # p is the error rate at which the interval of the same rho just touches 0
     p = path.p[0]
@@ -219,16 +218,16 @@ def test_an_assignment_that_is_not_as_planned(tmp_path: Path) -> None:
 def test_the_sample_ratio_errs_less_than_promised() -> None:
     draw = np.random.default_rng(5)
     wrong = sum(
-        sample_ratio_p(draw.multinomial(20, [0.5, 0.3, 0.2], size=200).cumsum(axis=0), [0.5, 0.3, 0.2])[-1] < 0.05
+        sample_ratio(draw.multinomial(20, [0.5, 0.3, 0.2], size=200).cumsum(axis=0), [0.5, 0.3, 0.2])[-1] < 0.05
         for _ in range(300)
     )
     assert wrong / 300 <= 0.05
 
 
 def test_a_wrong_ratio_is_not_forgotten_when_later_units_make_up_for_it() -> None:
-    early, late = sample_ratio_p([[30, 70], [500, 500]], [0.5, 0.5])
+    early, late = sample_ratio([[30, 70], [500, 500]], [0.5, 0.5])
     assert early == late < 0.03
-    assert sample_ratio_p([[500, 500]], [0.5, 0.5]) == 1
+    assert sample_ratio([[500, 500]], [0.5, 0.5]) == 1
 
 
 def test_sums_of_a_small_log_by_hand(tmp_path: Path) -> None:

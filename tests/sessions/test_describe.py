@@ -20,8 +20,9 @@ from visir.evaluation.published import open_table
 from visir.sessions.description import Statistic, StatisticCell, describe, suppressed
 from visir.sessions.description import session_log as log_module
 from visir.sessions.description.outcomes import BUYING, OTHER
-from visir.sessions.description.statistic import Moments, dominated_note, mean, quantile, share, standardised
-from visir.splitmix import wilson
+from visir.sessions.description.statistic import dominated_note, mean, share, standardised
+from visir.stats import Moments
+from visir.stats.means import wilson
 
 pytest.importorskip("duckdb", reason="needs the extra 'sessions'")
 
@@ -250,7 +251,7 @@ def test_a_few_visitors_are_few_however_many_there_are() -> None:
     moments = Moments(y.sum(), (y * y).sum(), (y * n).sum(), n.sum(), (n * n).sum(), 101)
     assert moments.visitors == pytest.approx(1000**2 / (900**2 + 100))
     assert moments.is_dominated
-    assert quantile(moments) == pytest.approx(t.ppf(0.975, 1))
+    assert moments.quantile() == pytest.approx(t.ppf(0.975, 1))
     (note,) = dominated_note({"robot": moments, "nobody": Moments(0, 0, 0, 0, 0, 0)})
     assert note.startswith("A few visitors have most of the sessions of robot:")
     assert not Moments(y=2, yy=2, yn=2, n=8, nn=8, units=8).is_dominated  # eight are few, and none has most

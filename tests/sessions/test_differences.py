@@ -13,8 +13,8 @@ from scipy.stats import norm, t
 
 from visir.sessions.description import describe, open_log
 from visir.sessions.description.differences import Pair, difference_of, pair_of
-from visir.sessions.description.statistic import Moments
-from visir.splitmix import wilson
+from visir.stats import Moments
+from visir.stats.means import wilson
 
 pytest.importorskip("duckdb", reason="needs the extra 'sessions'")
 

@@ -9,14 +9,12 @@ from intent_log import folder_of, random_log
 
 from refusals import refused
 from visir.errors import ConfigurationError, VisirError
-from visir.evaluation.statistics import corrected
 from visir.sessions.examples import Sample, draw
 from visir.sessions.features import LearntFeatures, features_of
 from visir.sessions.prediction.models import MISSING, MODELS, Scaling, all_bought, expanded, fit, for_trees
 from visir.sessions.prediction.study import (
     FeatureSetComparison,
     StudyPlan,
-    corrected_t,
     fingerprint,
     load_study,
     predict,
@@ -24,6 +22,7 @@ from visir.sessions.prediction.study import (
     summarise,
 )
 from visir.sessions.reports.intent import f1_table, measures_table
+from visir.stats import adjust, difference
 
 for package in ("duckdb", "sklearn"):
     pytest.importorskip(package, reason="needs the extra 'sessions'")
@@ -123,7 +122,7 @@ def test_the_summary_has_means_intervals_and_corrected_comparisons(study: Path) 
     for setting in ("anonymous", "identified"):  # one family, of both measures
         family = [one for one in tested if one.setting == setting]
         assert {one.measure for one in family} == {"f1", "roc_auc"}
-        assert [one.corrected for one in family] == pytest.approx(corrected([one.p for one in family]).tolist())
+        assert [one.corrected for one in family] == pytest.approx(adjust([one.p for one in family]).tolist())
     assert summary.static_share[0] == pytest.approx(1)
     assert summary.static_share[2] < 1
     assert {one.setting for one in summary.optimism} == {"anonymous", "identified"}
@@ -176,12 +175,14 @@ def test_the_corrected_t_by_hand() -> None:
     # Differences 1, 2, 3: mean 2, variance 1; 1/3 + test/train 0.5: t = 2 / sqrt(1 · (1/3 + 1/2)) = 2.19, 2 degrees.
     from scipy.stats import t
 
-    p, half = corrected_t(np.array([1.0, 2.0, 3.0]), 0.5)
+    tested = difference(np.array([1.0, 2.0, 3.0]), 0, test="folds", ratio=0.5)
+    p, half = tested.p, tested.high - 2
     assert p == pytest.approx(2 * t.sf(2 / (5 / 6) ** 0.5, 2))
     assert half == pytest.approx(t.ppf(0.975, 2) * (5 / 6) ** 0.5)
-    assert corrected_t(np.zeros(3), 0.5) == pytest.approx((1.0, np.nan), nan_ok=True)
+    zeros, ones = (difference(values, 0, test="folds", ratio=0.5) for values in (np.zeros(3), np.ones(3)))
     # the same gain in every fold leaves nothing to judge chance by: neither p = 0 nor an interval of no width
-    assert np.isnan(corrected_t(np.ones(3), 0.5)).all()
+    assert (zeros.p, *zeros.ends) == pytest.approx((1.0, np.nan, np.nan), nan_ok=True)
+    assert np.isnan((ones.p, *ones.ends)).all() and ones.reason == "all folds give the same"
 
 
 @pytest.mark.parametrize("model", MODELS)

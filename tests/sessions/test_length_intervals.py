@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from visir.sessions.description import describe
 from visir.sessions.description.outcomes import percentile_cell
 from visir.sessions.description.session_log import LengthCounts
-from visir.sessions.description.statistic import Moments, mean
-from visir.splitmix import wilson
+from visir.sessions.description.statistic import mean
+from visir.stats import Moments
+from visir.stats.means import wilson
 
 pytest.importorskip("duckdb", reason="needs the extra 'sessions'")
 Counts = NDArray[np.int64]

@@ -22,10 +22,10 @@ from visir.errors import CollectionError, ConfigurationError, EncoderError, Visi
 from visir.evaluation.assembly import Assembly, assemble
 from visir.evaluation.chance import mean_chance
 from visir.evaluation.language import LanguageModel, language_model
-from visir.evaluation.statistics import share_interval
 from visir.records import Collection, EncoderCard, Items, Pools, Qrels, Task
 from visir.reports.page import page_bytes
 from visir.reports.profile import profile_report, profile_table
+from visir.stats.means import share_interval
 from visir.studies.profile import profile as profile_call
 from visir.studies.profile import result as search_task
 from visir.studies.profile.profile import CAPTIONS, DATA_SETS, DataAtHand, generated_tasks, tasks_of

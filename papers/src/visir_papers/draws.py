@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.evaluation.statistics import resampled_sums
+from visir import stats
 from visir.fingerprint import hash_json
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def unit_sums(units: Sequence[str], columns: NDArray[np.float64]) -> NDArray[np.
     # samples.
     # columns: (n, k) what is summed.
     names, member = np.unique(np.asarray(units, dtype=str), return_inverse=True)
-    return resampled_sums(columns, member, samples=DRAWS, seed=_seed(names.tolist()))
+    return stats.resampled_sums(columns, member, samples=DRAWS, seed=_seed(names.tolist()))
 
 
 def unit_means(units: Sequence[str], columns: Mapping[str, NDArray[np.float64]]) -> dict[str, Draws]:
@@ -68,21 +68,8 @@ def unit_means(units: Sequence[str], columns: Mapping[str, NDArray[np.float64]])
 
 def few_units(values: NDArray[np.float64], variance: float, name: str) -> NDArray[np.float64]:
     """Draws of deviations of means over few units: any difference of two has the interval of a paired t-test."""
-    # A bootstrap of three seeds or five folds is far too narrow. Here the deviation of a mean is a random combination
-    # of the units' deviations, divided by a χ: of one mean, or of the difference of two, it is a scaled t with n − 1
-    # degrees of freedom, exactly.
     # values: (n, k) the value of each of n units (2 at least), in k columns.
-    from scipy.special import chdtri
-
-    freedom = len(values) - 1
-    rng = np.random.default_rng(_seed([name]))
-    normal = rng.standard_normal((DRAWS // 2, len(values))) @ (values - values.mean(axis=0)) / np.sqrt(freedom)
-    # The tails of t are those of a small χ: evenly spaced quantiles instead of random ones, and each normal with both
-    # signs, keep the ends of an interval where they belong.
-    spaced = chdtri(freedom, (np.arange(DRAWS // 2) + 0.5) / (DRAWS // 2))
-    half = normal * np.sqrt(variance / (rng.permutation(spaced)[:, None] / freedom))
-    deviations: NDArray[np.float64] = np.concatenate([half, -half])
-    return deviations
+    return stats.draws_of_few(values, variance, samples=DRAWS, seed=_seed([name]))
 
 
 def finite(draws: Mapping[str, Draws]) -> dict[str, Draws]:
@@ -94,8 +81,7 @@ def difference_interval(first: Draws | None, second: Draws | None) -> tuple[floa
     """The 95 % interval of first − second; None where one of them has no draws."""
     if first is None or second is None:
         return None
-    low, high = np.quantile(first - second, [0.025, 0.975])  # draws of few units have the tails of t already
-    return float(low), float(high)
+    return stats.central(first - second)  # draws of few units have the tails of t already
 
 
 def _seed(names: Sequence[str]) -> int:

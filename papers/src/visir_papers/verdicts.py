@@ -12,11 +12,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from visir import stats
 from visir.display import Tabular, brief, counted
 from visir.evaluation.published import Published
 from visir.evaluation.published.denominators import ends_early, remarks
 from visir.evaluation.published.judge import TOLERANCE
-from visir.splitmix import wilson
 from visir_papers.cells import TableCell
 from visir_papers.draws import DRAWS, SURE, Draws, Means, TrendCheck, difference_interval, few_units
 from visir_papers.published_values import ValueKey
@@ -394,7 +394,7 @@ def agreement(blocks: Sequence[Sequence[PairOrder]], checks: Sequence[TrendCheck
         agreeing = agreeing + (rng.random(SAMPLES) < check.chance)
     shares = np.divide(agreeing, counted, out=np.zeros(SAMPLES), where=counted > 0)
     same = [pair.agrees for pair in pairs if pair.agrees is not None] + [bool(check.agrees) for check in counted_checks]
-    by_chance = len(same) * np.array([shares.mean(), *np.quantile(shares, [0.025, 0.975])])
+    by_chance = len(same) * np.array([shares.mean(), *stats.central(shares)])
     return Agreement(len(pairs) + len(checks), len(same), sum(same), *by_chance.tolist())
 
 
@@ -527,7 +527,6 @@ VALUES, ORDER = "reproducible: values (same data)", "reproducible: order (same d
 OTHER = "the same order on other real data"
 REPLICABLE = "replicable (printed for scenes, looked at on single objects)"
 GENERALISABLE = "generalisable (ours on scenes and on single objects)"
-_NORMAL = 1.959963984540054
 
 
 @dataclass(frozen=True)
@@ -606,7 +605,7 @@ def answer_of_values(reproduced: int, judged: int) -> Answer:
     """Whether the values are reproduced, by Wilson's 95 % interval of the share."""
     # yes where it reaches 19 in 20 and not 1 in 20, no where it reaches 1 in 20 and not 19 in 20, partly where it
     # reaches neither, undecided where it reaches both.
-    low, high = wilson(reproduced / judged, judged, _NORMAL)
+    low, high = stats.of_counts(reproduced, judged).ends
     all_of_them, none = high >= NEARLY_ALL, low <= 1 - NEARLY_ALL
     if all_of_them and none:
         return "undecided"
@@ -650,7 +649,7 @@ def _values(comparisons: Sequence[StudyComparison]) -> Verdict:
             nothing = f"none of the {counted(measured, 'measured values')} can be compared with a printed one"
         return Verdict(VALUES, "not looked at", nothing)
     reproduced = _reproduced(values)
-    low, high = (100 * end for end in wilson(reproduced / len(values), len(values), _NORMAL))
+    low, high = (100 * end for end in stats.of_counts(reproduced, len(values)).ends)
     reason = (
         f"{reproduced} of {len(values)} within 5 % (95 % interval of the share: {low:.0f} to {high:.0f} %); "
         f"{len({_key(value) for value in values})} of {counted(len(printed), 'printed values')} could be compared"

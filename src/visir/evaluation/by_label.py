@@ -13,18 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from visir import stats
 from visir.display import Plotted, Tabular, brief, counted
 from visir.errors import VisirError, nearest
-from visir.evaluation.measures import aggregate, base_of
+from visir.evaluation.folds import clusters_of
+from visir.evaluation.measures import aggregate, base_of, bounds_of, measure_estimate
 from visir.evaluation.scoring import typical_measures
-from visir.evaluation.statistics import (
-    NO_INTERVAL,
-    clusters_of,
-    corrected,
-    independent_with_test,
-    measure_interval,
-    paired_with_test,
-)
 from visir.records import GROUP, Result
 
 UNLABELLED = "(none)"
@@ -92,7 +86,7 @@ class ByLabel(Tabular, Plotted):
 
 def by_label(result: Result, label: str, measures: Sequence[str] | None = None) -> ByLabel:
     """Measure the queries of each value of a label."""
-    # The intervals are those of `visir.evaluation.statistics.measure_interval`; queries of one image, or of one item,
+    # The intervals are those of `measure_estimate`; queries of one image, or of one item,
     # are one unit. A mean of ranks has no interval where some are not known.
     known = {name for labels in result.labels.values() for name in labels.column_names[1:]}
     check_label(label, known, result.protocol.collection)
@@ -115,7 +109,7 @@ def by_label(result: Result, label: str, measures: Sequence[str] | None = None) 
                 column, last = part[name].to_numpy(), deepest[name]
                 beyond = 0 if last is None else int((column > last).sum())
                 has_interval = not beyond or base_of(name) == "median_rank"
-                low, high = measure_interval(name, column, units) if has_interval else NO_INTERVAL
+                low, high = measure_estimate(name, column, units).ends if has_interval else stats.NO_INTERVAL
                 expected = float("nan")
                 if chance is not None and name in chance.column_names:
                     expected = float(np.mean(chance[name].to_numpy()[chosen]))
@@ -210,7 +204,7 @@ def label_differences(result: Result, label: str, measure: str, reference: str |
     # that of its mean over the images which both languages have. So photos that are hard in every language do not widen
     # it. Values that share less than half of their images (categories, as a rule) are compared as two independent
     # samples. Before the correction for all pairs, p is below 5 % exactly where the interval leaves out 0
-    # (`visir.evaluation.statistics`). Of `mean_rank` p is that of the logarithms of ranks, and there is no interval;
+    # (`visir.stats.difference`). Of `mean_rank` p is that of the logarithms of ranks, and there is no interval;
     # where a rank is not known, because nothing right is among the answers, there is no p either.
     if base_of(measure) == "median_rank":
         problem = f"{measure!r}: the difference of two medians has no test"
@@ -225,8 +219,8 @@ def label_differences(result: Result, label: str, measure: str, reference: str |
         seen |= dict.fromkeys(values)
         if len(values) > 1:
             measured, clusters = result.per_query[task][measure].to_numpy(), clusters_of(result, task)
-            of_ranks, last = base_of(measure) == "mean_rank", result.last_rank(task, measure)
-            rows += _rows_of(task, column, values, measured, clusters, of_ranks=of_ranks, last=last)
+            last = result.last_rank(task, measure)
+            rows += _rows_of(task, measure, column, values, measured, clusters, last=last)
     names = list(seen)
     if len(names) < 2:
         known = sorted({name for labels in result.labels.values() for name in labels.column_names[1:]})
@@ -243,22 +237,25 @@ def label_differences(result: Result, label: str, measure: str, reference: str |
 
 def _rows_of(
     task: str,
+    measure: str,
     column: NDArray[np.object_],
     values: Sequence[str],
     measured: Floats,
     clusters: NDArray[np.int64] | None,
     *,
-    of_ranks: bool,
     last: int | None = None,
 ) -> list[LabelDifference]:
     """Both directions of every pair of values of one task."""
     units = np.arange(len(column)) if clusters is None else np.unique(clusters, return_inverse=True)[1]
     of_value = {value: (measured[column == value], units[column == value]) for value in values}
     pairs = list(itertools.combinations(values, 2))
-    compared = [value_difference(*of_value[a], *of_value[b], of_ranks=of_ranks) for a, b in pairs]
+    of_ranks, bounds = base_of(measure) == "mean_rank", bounds_of(measure)
+    compared = [value_difference(*of_value[a], *of_value[b], of_ranks=of_ranks, bounds=bounds) for a, b in pairs]
     unknown = {value: 0 if last is None else int((own > last).sum()) for value, (own, _) in of_value.items()}
     beyond = [unknown[a] + unknown[b] for a, b in pairs]
-    p_values = corrected([nan if queries else outcome[-1] for queries, outcome in zip(beyond, compared, strict=True)])
+    p_values = stats.adjust(
+        [nan if queries else outcome[-1] for queries, outcome in zip(beyond, compared, strict=True)]
+    )
     rows = []
     for (a, b), outcome, queries, p in zip(pairs, compared, beyond, p_values, strict=True):
         number, paired, first, second, low, high, _ = outcome
@@ -274,12 +271,14 @@ def value_difference(
     other_units: NDArray[np.int64],
     *,
     of_ranks: bool = False,
+    bounds: tuple[float, float] = (-np.inf, np.inf),
 ) -> tuple[int, bool, float, float, float, float, float]:
     """Compare the queries of two values of a label; the interval leaves out 0 exactly where p is below 5 %."""
     # values: (n,) the measure of the queries of the first value.
     # units: (n,) the image of each, as a number.
     # other_values: (m,) the measure of the queries of the second value.
     # other_units: (m,) the image of each.
+    # bounds: between which values the measure lies.
     # Returns: (units, paired, mean, other mean, low, high, p), p not corrected; NaN where there is no interval, or no
     # test.
     size = int(max(units.max(), other_units.max())) + 1
@@ -298,12 +297,12 @@ def value_difference(
     if paired:
         mean, other_mean = (float(side.mean()) for side in of_images(np.asarray))
         first, second = of_images(scale)
-        tested = paired_with_test(first, second)
+        tested = stats.difference(first, second, test="inverted", bounds=bounds)
     else:
         number = int(sum((count > 0).sum() for count in counts))
         mean, other_mean = float(values.mean()), float(other_values.mean())
         first, second = scale(values), scale(other_values)
-        tested = independent_with_test(first, units, second, other_units)
+        tested = stats.difference(first, second, (units, other_units), paired=False, bounds=bounds)
     if not of_ranks:
         return number, paired, mean, other_mean, tested.low, tested.high, tested.p
     # The ranks and their logarithms may point in opposite directions.

@@ -13,32 +13,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from visir import stats
 from visir.collections import read_qrels
 from visir.display import Displayed, Plotted, Tabular, brief, counted
 from visir.errors import ConfigurationError, ProtocolError, VisirError, nearest, raise_faults
 from visir.evaluation.brittleness_runs import evaluate_run
 from visir.evaluation.classification.labelling import CLASSIFICATION, load_classification
 from visir.evaluation.classification.result import Classification, method_title
-from visir.evaluation.measures import MEASURES, Named, base_of, is_called, read_measure, recalls_of
+from visir.evaluation.folds import clusters_of, labels_clusters
+from visir.evaluation.measures import MEASURES, Named, base_of, bounds_of, is_called, read_measure, recalls_of
 from visir.evaluation.results import Evaluation, Saved, is_result, load
 from visir.evaluation.scoring import CHOICES, canonical
-from visir.evaluation.statistics import (
-    FEW_UNITS,
-    FEWEST_UNITS,
-    NO_INTERVAL,
-    Correction,
-    TestName,
-    clusters_of,
-    corrected,
-    difference_interval,
-    labels_clusters,
-    paired_test,
-)
 from visir.evaluation.systems.given import is_run
 from visir.evaluation.systems.runs import check
 from visir.fingerprint import hash_columns
 from visir.records import Gallery, Protocol, Result, Run, labels_of
 from visir.retrieval.formats import read_run
+from visir.stats import Correction, TestName
+from visir.stats.differences import FEW_UNITS, FEWEST_UNITS
 from visir.storage import is_made_by_visir
 
 # A classification as the result of an evaluation: each picture is a query, the classes are the candidates.
@@ -364,7 +356,7 @@ def paired_difference(
     systems: tuple[str, str],
     values: Floats,
     baseline: Floats,
-    clusters: object = None,
+    clusters: NDArray[Any] | None = None,
     *,
     aggregates: tuple[float, float] | None = None,
     test: TestName = "t",
@@ -384,18 +376,18 @@ def paired_difference(
     better = value < before if lower_is_better else value > before
     if not_known:
         return Difference(task, measure, *systems, value, before, value - before, nan, nan, nan, nan, better, not_known)
-    gaps = np.log(values) - np.log(baseline) if of_ranks else values - baseline
-    outcome = paired_test(test, gaps, clusters, seed=seed)
-    low, high = NO_INTERVAL if of_ranks else difference_interval(values, baseline, clusters)
-    p, reason = outcome.p, outcome.reason
-    if of_ranks and not reason and gaps.mean() * (value - before) < 0:
+    own, other = (np.log(values), np.log(baseline)) if of_ranks else (values, baseline)
+    tested = stats.difference(own, other, clusters, test=test, bounds=bounds_of(measure), seed=seed)
+    low, high = stats.NO_INTERVAL if of_ranks else tested.ends
+    p, reason = tested.p, tested.reason
+    if of_ranks and not reason and tested.value * (value - before) < 0:
         p, reason = nan, "the mean of the ranks and that of their logarithms point in opposite directions"
     return Difference(task, measure, *systems, value, before, value - before, low, high, p, p, better, reason)
 
 
 def with_correction(differences: Sequence[Difference], correction: Correction) -> tuple[Difference, ...]:
     """The differences with p-values corrected over all of them as one family."""
-    adjusted = corrected([difference.p for difference in differences], correction)
+    adjusted = stats.adjust([difference.p for difference in differences], correction)
     return tuple(replace(difference, p_corrected=float(p)) for difference, p in zip(differences, adjusted, strict=True))
 
 

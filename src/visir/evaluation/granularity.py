@@ -11,14 +11,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from visir import stats
 from visir.display import Displayed, Plotted, Tabular, brief, counted
 from visir.errors import CollectionError, ConfigurationError, nearest, raise_faults
 from visir.evaluation.assembly import choose
 from visir.evaluation.results import Saved, plain
 from visir.evaluation.sources import open_collection_of
-from visir.evaluation.statistics import Correction, corrected, difference_interval, mean_interval, paired_t
 from visir.robustness.granularity import FEATURES, PROFILES, Granularity, Profile, cut_captions
 from visir.robustness.granularity import granularity as count_features
+from visir.stats import Correction
+
+COUNTS = (0.0, np.inf)
+"""Between which values the features of a caption lie."""
 
 # Statistics of granularity: means with intervals, and differences between two sets of captions of the same images.
 
@@ -80,7 +84,7 @@ def means(counted: Granularity) -> tuple[Mean, ...]:
         defined = ~np.isnan(values)
         low = high = float("nan")
         if defined.any():
-            low, high = mean_interval(values[defined], images[defined])
+            low, high = stats.estimate(values[defined], images[defined], kind="mean", bounds=COUNTS).ends
         feature_means.append(Mean(feature, counted.mean(feature), low, high, int(defined.sum())))
     return tuple(feature_means)
 
@@ -110,11 +114,10 @@ def compare(original: Granularity, refined: Granularity, *, correction: Correcti
         is_defined = ~np.isnan(before) & ~np.isnan(after)
         if is_defined.sum() > 1:
             first, last = before[is_defined], after[is_defined]
-            low, high = difference_interval(last, first)
-            p = paired_t(last - first).p
-            means_of_both = float(first.mean()), float(last.mean()), float((last - first).mean())
-            uncorrected.append(FeatureChange(feature, *means_of_both, low, high, p, p, int(is_defined.sum())))
-    adjusted = corrected([change.p for change in uncorrected], correction)
+            change = stats.difference(last, first, bounds=COUNTS)
+            both_means = float(first.mean()), float(last.mean()), change.value
+            uncorrected.append(FeatureChange(feature, *both_means, *change.ends, change.p, change.p, change.units))
+    adjusted = stats.adjust([change.p for change in uncorrected], correction)
     changes = tuple(replace(change, p_corrected=float(p)) for change, p in zip(uncorrected, adjusted, strict=True))
     only = (len(original_images) - len(both), len(refined_images) - len(both))
     return GranularityComparison(original, refined, changes, len(both), only, correction)
@@ -216,7 +219,7 @@ def granularity(
         >>> study.profiles, {mean.feature: mean.mean for mean in study.means[0]["strict"]}["words"] > 5
         (('strict',), True)
     """
-    corrected([], correction)  # refuses an unknown name before the tagging, not after
+    stats.adjust([], correction)  # refuses an unknown name before the tagging, not after
     profiles = (profiles,) if isinstance(profiles, str) else tuple(profiles)
     faults = [f"unknown profile {name!r} ({nearest(name, PROFILES)})" for name in profiles if name not in PROFILES]
     raise_faults(ConfigurationError, "granularity", faults)

@@ -23,13 +23,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from visir import stats
 from visir.display import Displayed, Plotted, Tabular, brief, counted
 from visir.encoders import encode_dense, load
 from visir.errors import CollectionError, EmbeddingError, VisirError, nearest, raise_faults, require
 from visir.evaluation.assembly import CaptionChoice
 from visir.evaluation.results import Saved
 from visir.evaluation.sources import open_collection_of
-from visir.evaluation.statistics import mean_interval, share_interval
 from visir.evaluation.systems.given import vectors_by_side
 from visir.progress import Progress
 from visir.records import Collection, Embeddings
@@ -566,9 +566,8 @@ def _too_few(folds: int) -> VisirError:
 
 
 def _reading(hits: NDArray[np.bool_], labels: NDArray[np.int64]) -> ProbeReading:
-    low, high = share_interval(hits)
     chance = float(np.bincount(labels).max()) / len(hits)
-    return ProbeReading(float(hits.mean()), low, high, chance, len(hits))
+    return ProbeReading(float(hits.mean()), *stats.estimate(hits).ends, chance, len(hits))
 
 
 def _facts(examples: Sequence[Examples], readings: Sequence[ProbeReading]) -> tuple[ProbedFact, ...]:
@@ -605,6 +604,6 @@ def _means(
                 weighted = np.full(len(groups), -reading.chance)
                 weighted[chosen_examples.images] += len(groups) / reading.examples * hit
                 share += weighted / (1 - reading.chance) / len(chosen)
-            low, high = mean_interval(share, groups)
+            low, high = stats.estimate(share, groups, kind="mean", bounds=(-np.inf, 1.0)).ends
             role_means.append(RoleMean(role, source, len(chosen), float(share.mean()), low, high))
     return tuple(role_means)

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from visir.display import counted
 from visir.errors import ConfigurationError, raise_faults
-from visir.evaluation.folds import Ranked, joined
+from visir.evaluation.folds import Ranked, joined, name_codes
 from visir.evaluation.measures import (
     DEFAULT_MEASURES,
     MEASURES,
@@ -28,7 +28,6 @@ from visir.evaluation.measures import (
     recalls_of,
     rsum,
 )
-from visir.evaluation.statistics import name_codes
 from visir.fingerprint import hash_columns
 from visir.records import (
     GROUP,

@@ -27,7 +27,6 @@ from visir.evaluation.compare import (
 )
 from visir.evaluation.evaluate import evaluate as evaluate_system
 from visir.evaluation.scoring import versions
-from visir.evaluation.statistics import Correction, TestName
 from visir.products.opening import TreeErrors, open_catalogue, tree_errors
 from visir.products.systems import CategorySystem, systems_of
 from visir.products.task import (
@@ -44,6 +43,7 @@ from visir.products.task import (
 from visir.products.task import folds as cut
 from visir.records import Result, Run
 from visir.records.catalogue import Catalogue
+from visir.stats import Correction, TestName
 from visir.storage import FolderKind, new_folder
 
 TABLE = ("precision@1", "precision@5", "precision@10", "capped_map@5", "capped_map@10", "rprecision")
@@ -167,7 +167,7 @@ class CategoryEvaluation(Tabular, Plotted):
         Args:
             pairs: (baseline, system); None takes every pair.
             measures: What is compared.
-            test: "t", "randomisation" or "wilcoxon"; see `visir.evaluation.statistics`.
+            test: "t", "randomisation" or "wilcoxon"; see `visir.stats.difference`.
             correction: For how many comparisons there are.
             seed: Of the randomisation test.
 

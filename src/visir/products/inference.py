@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 from scipy.sparse import csr_array, vstack
 
+from visir import stats
 from visir.display import Tabular, brief, counted
 from visir.encoders.store import Store
 from visir.errors import ConfigurationError, nearest, raise_faults
@@ -26,7 +27,6 @@ from visir.products.text_search import catalogue_texts
 from visir.records import Embeddings
 from visir.records.catalogue import Catalogue
 from visir.retrieval.text.words import STOP_WORDS, Language, words_of
-from visir.splitmix import wilson
 
 # What products and categories are compared by: weighted words, vectors of an encoder or a trained model, or yours.
 
@@ -413,7 +413,7 @@ class HeldOutPrecision:
     @property
     def interval(self) -> tuple[float, float]:
         """The 95 % interval of the precision (Wilson)."""
-        return wilson(self.precision, self.answered, 1.96) if self.answered else (0.0, 1.0)
+        return stats.of_counts(self.right, self.answered).ends if self.answered else (0.0, 1.0)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -9,7 +9,7 @@ import numpy as np
 from visir.display import counted
 from visir.errors import VisirError
 from visir.evaluation.classification.labelling import CLASSIFICATION, PREDICTIONS, VALUES, PictureLabels
-from visir.evaluation.classification.result import Classification, Estimate, Key, method_title
+from visir.evaluation.classification.result import Accuracy, Classification, Key, method_title
 from visir.reports.page import Block, Fold, Notice, Paragraph, Section
 from visir.reports.plots import DASHES, FAINT, MARKERS, SERIES, PlotMark, Square, dots, drawing, grid, line
 from visir.reports.report import Chart, StudyReport
@@ -131,7 +131,7 @@ def classes_table(result: Classification, key: Key | None = None) -> Table:
     pictures = np.bincount(result.truth, minlength=len(result.classes))
     np.fill_diagonal(counts, 0)
 
-    def taken_for(row: tuple[int, str, Estimate]) -> str:
+    def taken_for(row: tuple[int, str, Accuracy]) -> str:
         most = int(counts[row[0]].argmax())
         share = 100 * counts[row[0], most] / (draws * pictures[row[0]]) if pictures[row[0]] else 0
         return f"{result.classes[most]} ({share:.0f} %)" if counts[row[0], most] else ""

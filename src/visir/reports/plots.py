@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from visir.errors import VisirError
 from visir.evaluation.compare import Comparison
-from visir.evaluation.statistics import clusters_of, interval_of
+from visir.evaluation.folds import clusters_of
+from visir.evaluation.measures import measure_estimate
 from visir.records import Result
 from visir.reports.page import Block
 from visir.reports.page import Figure as PageFigure
@@ -332,8 +333,8 @@ def measure_dots(result: Result, measures: Sequence[str] | None = None) -> Plot:
             values, units = result.values(task, name), clusters_of(result, task)
             known = np.isfinite(values)
             if known.any():
-                ends = interval_of(values[known], None if units is None else units[known])
-                drawn = [100 * float(value) for value in (values[known].mean(), *ends)]
+                shown = measure_estimate(name, values[known], None if units is None else units[known])
+                drawn = [100 * value for value in (shown.value, shown.low, shown.high)]
                 marks.append(PlotMark(_name(name, recall), drawn, task_words(task)))
     title = f"{result.system} on {result.protocol.collection}"
     return dots(marks, "percent, with 95 % intervals", title=title, limits=(0, None))

@@ -6,10 +6,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import visir.reports.page as page
 from visir.evaluation.measures import MEASURES, Measure, base_of
+from visir.records import Recall
 from visir.records.result import PROTOCOL, Protocol
 from visir.reports.page import Block, Card, CloudWord, Paragraph, Thumbnail, WordCloud, embedded
 from visir.reports.shown import cut
@@ -149,7 +150,7 @@ _PAPER_NAMES = {
 
 def paper_names(measures: Sequence[str]) -> dict[str, str]:
     """How a paper heads the columns of measures: "R@1", "nDCG@10"; of two recalls each keeps the name it has here."""
-    recalls = {base_of(name) for name in measures} & set(RECALL_WORDS)
+    recalls = {base_of(name) for name in measures} & set(get_args(Recall))
 
     def paper_name(name: str) -> str:
         base, cutoff = (name, "") if name in _PAPER_NAMES else (base_of(name), name.removeprefix(base_of(name)))

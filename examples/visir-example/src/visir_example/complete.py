@@ -1,7 +1,6 @@
 """A measure: whether all right answers are among the first k."""
 
-from visir.evaluation.measures import Measure, Positives
-from visir.evaluation.measures import Values
+from visir.evaluation.measures import Measure, Positives, Values
 
 
 def _complete(positives: Positives, k: float) -> Values:

@@ -18,9 +18,9 @@ def length(source: Any, model: Any, k: int = 1) -> StudyReport:
         k: A caption counts as right if its picture is among the first k.
     """
     import numpy as np  # inside, because `visir --help` imports this file
+    from visir.evaluation.statistics import interval_of
 
     import visir
-    from visir.evaluation.statistics import interval_of
     from visir.reports import Chart, Column, Section, StudyReport, Table, drawing
 
     collection = visir.open(source)

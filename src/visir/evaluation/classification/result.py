@@ -12,11 +12,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from visir import stats
 from visir.display import Plotted, Tabular, brief, counted
 from visir.errors import VisirError
 from visir.evaluation.results import Saved, plain
-from visir.evaluation.statistics import mean_interval, share_interval
-from visir.splitmix import wilson
 
 # Accuracy of classifiers: top-k, the mean over classes, and their intervals.
 
@@ -25,7 +24,7 @@ _BLOCK = 1 << 22
 
 
 @dataclass(frozen=True)
-class Estimate:
+class Accuracy:
     """A share in [0, 1] with its 95 % interval.
 
     Attributes:
@@ -77,34 +76,22 @@ def judged(scores: NDArray[Any], truth: Codes, setting: str = "") -> Predictions
     return Predictions(predicted[None], ranks[None], (setting,))
 
 
-def top(predictions: Predictions, k: int) -> Estimate:
+def top(predictions: Predictions, k: int) -> Accuracy:
     """The share of pictures whose right class is among the first k."""
     # The interval of one draw is Wilson's, over pictures. That of several draws is Student's t over draws: the pictures
     # that are predicted stay the same, other shots are drawn.
     return _share(predictions.ranks <= k)
 
 
-def mean_per_class(predictions: Predictions, truth: Codes, classes: int) -> Estimate:
+def mean_per_class(predictions: Predictions, truth: Codes, classes: int) -> Accuracy:
     """The mean over classes of the share of pictures that are predicted rightly; classes without pictures are left
     out."""
-    # What is random is the pictures of each class; the classes are fixed. The interval of one draw is Wilson's, over as
-    # many pictures as the mean is worth. Its variance is that of the shares of the classes, each with half a right and
-    # half a wrong picture added (Jeffreys), so that a class of two pictures is not certain because both are right. Few
-    # small classes can decide it; then it is as much wider as Student's t is than the normal, with Satterthwaite's
-    # degrees of freedom.
-    from scipy.special import stdtrit
-
-    shares, counts = per_class(predictions, truth, classes)
-    seen = counts > 0
-    if len(shares) > 1:
-        return over_draws(shares[:, seen].mean(axis=1))
-    pictures, mean = counts[seen], float(shares[0, seen].mean())
-    likely = (shares[0, seen] * pictures + 0.5) / (pictures + 1)
-    parts = likely * (1 - likely) / pictures / len(pictures) ** 2
-    variance, middle = float(parts.sum()), float(likely.mean())
-    worth = min(middle * (1 - middle) / variance, float(pictures.sum()))
-    freedom = variance**2 / float((parts**2 / pictures).sum())
-    return Estimate(mean, *wilson(mean, worth, float(-stdtrit(freedom, 0.025))))
+    # What is random is the pictures of each class; the classes are fixed.
+    if len(predictions.predicted) > 1:
+        shares, counts = per_class(predictions, truth, classes)
+        return over_draws(shares[:, counts > 0].mean(axis=1))
+    mean = stats.estimate(predictions.predicted[0] == truth, strata=truth)
+    return Accuracy(mean.value, mean.low, mean.high)
 
 
 def per_class(predictions: Predictions, truth: Codes, classes: int) -> tuple[NDArray[np.float64], Codes]:
@@ -115,10 +102,10 @@ def per_class(predictions: Predictions, truth: Codes, classes: int) -> tuple[NDA
         return hits / counts, counts
 
 
-def class_estimate(predictions: Predictions, truth: Codes, code: int) -> Estimate:
+def class_estimate(predictions: Predictions, truth: Codes, code: int) -> Accuracy:
     """The share of the pictures of one class that are predicted rightly."""
     hits = predictions.predicted[:, truth == code] == code
-    return _share(hits) if hits.shape[1] else Estimate(float("nan"), float("nan"), float("nan"))
+    return _share(hits) if hits.shape[1] else Accuracy(float("nan"), float("nan"), float("nan"))
 
 
 def confusion(predictions: Predictions, truth: Codes, classes: int) -> Codes:
@@ -129,17 +116,17 @@ def confusion(predictions: Predictions, truth: Codes, classes: int) -> Codes:
     return counts
 
 
-def _share(hits: NDArray[np.bool_]) -> Estimate:
+def _share(hits: NDArray[np.bool_]) -> Accuracy:
     """The share of (draws, n) hits: Wilson's interval over the pictures of one draw, or that over several draws."""
     if len(hits) > 1:
         return over_draws(hits.mean(axis=1))
-    return Estimate(float(hits.mean()), *share_interval(hits[0]))
+    return Accuracy(float(hits.mean()), *stats.estimate(hits[0]).ends)
 
 
-def over_draws(shares: NDArray[np.float64]) -> Estimate:
+def over_draws(shares: NDArray[np.float64]) -> Accuracy:
     """The mean over draws with the 95 % interval of Student's t; no interval where all draws are equal."""
-    low, high = np.clip(mean_interval(shares), 0.0, 1.0).tolist()
-    return Estimate(float(shares.mean()), low, high, float(shares.std(ddof=1)))
+    mean = stats.estimate(shares, kind="mean", bounds=(0.0, 1.0))
+    return Accuracy(mean.value, mean.low, mean.high, float(shares.std(ddof=1)))
 
 
 Key = tuple[str, int]
@@ -164,9 +151,9 @@ class ClassifierAccuracy:
     method: str
     shots: int
     draws: int
-    top1: Estimate
-    top5: Estimate | None
-    mean_per_class: Estimate
+    top1: Accuracy
+    top5: Accuracy | None
+    mean_per_class: Accuracy
     settings: tuple[str, ...]
 
 
@@ -273,7 +260,7 @@ class Classification(Tabular, Plotted, Saved):
         """(classes, classes) the same as a matrix: right classes in rows, predicted ones in columns."""
         return confusion(self.predictions[self.key(method, shots)], self.truth, len(self.classes))
 
-    def per_class(self, method: str | None = None, shots: int | None = None) -> dict[str, Estimate]:
+    def per_class(self, method: str | None = None, shots: int | None = None) -> dict[str, Accuracy]:
         """The share of the pictures of each class that are predicted rightly, with its interval.
 
         Args:
@@ -348,5 +335,5 @@ def method_title(method: str, shots: int) -> str:
     return f"{method}, {'all pictures' if shots < 0 else counted(shots, 'shots')}"
 
 
-def _ends(estimate: Estimate) -> str:
+def _ends(estimate: Accuracy) -> str:
     return "" if isnan(estimate.low) else f" ({100 * estimate.low:.1f} to {100 * estimate.high:.1f})"

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from visir import stats
 from visir.evaluation.explaining.world import Part, Places, World, place_among
 from visir.evaluation.measures import RSUM_CUTOFFS
 from visir.evaluation.published.judge import LABEL, decimals_of
@@ -471,12 +472,7 @@ def is_near(ours: float, published: float, queries: int, unit: float, scale: flo
 
 def interval_of_chance(ranks: KnownRanks, k: int, samples: int) -> tuple[float, float]:
     """Between which values, in percent, hit@k of random rankings lies, but for one case in 5,000."""
-    from scipy.special import bdtr
-
     least = min(k / max(ranks.sizes), 1.0)
     expected = float(ranks.weights @ (1 - (1 - least) ** np.diff(ranks.offsets)))
-    counts = np.arange(samples + 1.0)
-    low, high = (
-        np.searchsorted(bdtr(counts, samples, share), level) for share, level in ((least, _TAIL), (expected, 1 - _TAIL))
-    )
-    return 100 * float(low) / samples, 100 * float(high) / samples
+    low, high = stats.counts_by_chance(samples, least, expected, error=_TAIL)
+    return 100 * low / samples, 100 * high / samples

@@ -14,8 +14,9 @@ from typing import Literal, get_args
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from visir import stats
 from visir.display import Tabular
 from visir.errors import ConfigurationError, ProtocolError, VisirError, raise_faults
 from visir.plugins import MEASURES as GROUP
@@ -677,6 +678,20 @@ def aggregate(per_query: pa.Table) -> dict[str, float]:
         name: float(np.median(column) if base_of(name) in medians else np.mean(column))
         for name, column in values.items()
     }
+
+
+def bounds_of(measure: str) -> tuple[float, float]:
+    """Between which values a measure lies for every query: fractions from 0 to 1, ranks from 1."""
+    base = base_of(measure)
+    unit = MEASURES.get(base).unit if base in MEASURES else ""
+    return {"fraction": (0.0, 1.0), "rank": (1.0, np.inf)}.get(unit, (-np.inf, np.inf))
+
+
+def measure_estimate(measure: str, values: ArrayLike, clusters: ArrayLike | None = None) -> stats.Estimate:
+    """What is printed of a measure, with its 95 % interval: of its median where that is printed, else of its mean."""
+    base = base_of(measure)
+    is_median = base in MEASURES and MEASURES.get(base).aggregate == "median"
+    return stats.estimate(values, clusters, kind="median" if is_median else "auto", bounds=bounds_of(measure))
 
 
 def beyond_rank(per_query: pa.Table, last: int) -> dict[str, int]:

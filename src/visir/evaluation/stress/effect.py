@@ -11,12 +11,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from visir import stats
 from visir.display import Displayed, Tabular, brief, counted
 from visir.errors import ConfigurationError, VisirError
 from visir.evaluation.by_label import check_label, queries_by_value
 from visir.evaluation.measures import RSUM_CUTOFFS
-from visir.evaluation.statistics import FEW_UNITS, NO_INTERVAL, TestName, interval, paired_test, resampled_sums
 from visir.records import Corrupted, Result, Run
+from visir.stats import TestName
+from visir.stats.differences import FEW_UNITS
 
 Floats = NDArray[np.float64]
 Interval = tuple[float, float]
@@ -160,7 +162,7 @@ def effects(
     for outcome, values, overall in zip(outcomes, after, changes, strict=True):
         part = outcome.changed
         on_changed = rsum_changes(before[part], [values[part]], owners[part], seed=seed)[0] if part.any() else None
-        p = paired_test(test, values - before, clusters, seed=seed).p
+        p = stats.difference(values, before, owners if clusters is not None else None, test=test, seed=seed).p
         measured.append(Effect(outcome, overall, on_changed, p, p, before, values))
     return measured
 
@@ -179,18 +181,22 @@ def rsum_changes(before: Floats, after: Sequence[Floats], owners: NDArray[Any], 
     # after: (n,) each: their rsum after.
     # owners: (n,) the image of each query.
     images = len(np.unique(owners))
-    points = percent = [NO_INTERVAL] * len(after)
+    points = percent = [stats.NO_INTERVAL] * len(after)
     if images >= FEW_UNITS:
-        counts, drawn_before, *drawn_after = resampled_sums(
+        counts, drawn_before, *drawn_after = stats.resampled_sums(
             np.stack([np.ones(len(before)), before, *after], axis=1), owners, seed=seed
         ).T
-        points = [interval((drawn - drawn_before) / counts, images) for drawn in drawn_after]
+        points = [_ends((drawn - drawn_before) / counts, images) for drawn in drawn_after]
         with np.errstate(divide="ignore", invalid="ignore"):
-            percent = [interval(100 * (drawn - drawn_before) / drawn_before, images) for drawn in drawn_after]
+            percent = [_ends(100 * (drawn - drawn_before) / drawn_before, images) for drawn in drawn_after]
     return [
         RsumChange(float(before.mean()), float(values.mean()), of_points, of_percent, len(before), images)
         for values, of_points, of_percent in zip(after, points, percent, strict=True)
     ]
+
+
+def _ends(drawn: Floats, images: int) -> Interval:
+    return stats.estimate_of_draws(np.nan, drawn, images).ends
 
 
 # What perturbations cost for each value of a label of the queries: by language, by category.

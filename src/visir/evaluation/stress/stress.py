@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from visir import stats
 from visir.display import Plotted, Tabular, brief, counted
 from visir.encoders import load
 from visir.encoders.base import Encoder
@@ -27,7 +28,6 @@ from visir.evaluation.measures import RSUM_CUTOFFS
 from visir.evaluation.results import Saved
 from visir.evaluation.scoring import score
 from visir.evaluation.sources import open_collection_of
-from visir.evaluation.statistics import TestName, corrected
 from visir.evaluation.stress.answers import RunFolder, is_run_folder, unknown_condition
 from visir.evaluation.stress.effect import (
     ConditionOutcome,
@@ -45,6 +45,7 @@ from visir.robustness.corruptions import CORRUPTIONS, SEVERITIES, corrupt
 from visir.robustness.perturb import CHANGED, perturb
 from visir.robustness.perturbations import PERTURBATIONS, find, names_in
 from visir.robustness.perturbations.base import NOT_DAMAGE, Profile
+from visir.stats import TestName
 
 # The record of a brittleness study: the effects of all perturbations, corrected together.
 
@@ -151,7 +152,7 @@ def assemble(
 def with_correction(studies: Sequence[Stress]) -> list[Stress]:
     """Correct the p-values (Holm) over the effects of all studies as one family."""
     values = [effect.p for study in studies for effect in study.effects]
-    adjusted = iter(corrected(values, "holm").tolist() if values else [])
+    adjusted = iter(stats.adjust(values, "holm").tolist() if values else [])
     return [
         replace(
             study,

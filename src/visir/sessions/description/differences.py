@@ -1,46 +1,28 @@
 """Whether two groups of one log differ: the difference, its interval, and a test, with visitors as the units.
 
-Two intervals that overlap say nothing of the difference: its standard error is smaller than the sum of theirs, and one
-visitor may have sessions in both groups. So the difference d = p₁ − p₂ has an interval of its own, made of the
-intervals [lᵢ, uᵢ] of the two values and the correlation ρ of their estimates over visitors (MOVER: Zou and Donner 2008;
-Newcombe's method 10 of 1998 where ρ = 0):
-
-    d − √((p₁ − l₁)² − 2ρ(p₁ − l₁)(u₂ − p₂) + (u₂ − p₂)²)  …  d + √((u₁ − p₁)² − 2ρ(u₁ − p₁)(p₂ − l₂) + (p₂ − l₂)²)
-
-p is the smallest error rate at which the interval leaves 0 out, so that test and interval never disagree. The p-values
-of all comparisons of a description are corrected together (Holm 1979).
+Differences, their intervals and p-values are those of `visir.stats.difference_of_moments`. The p-values of all
+comparisons of a description are corrected together (Holm 1979).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import combinations
-from math import sqrt
+from math import isnan
 from typing import Literal
 
-from visir.evaluation.statistics import corrected
+from visir import stats
 from visir.sessions.description.session_log import By, SessionLog
-from visir.sessions.description.statistic import (
-    CONFIDENCE,
-    Moments,
-    StatisticCell,
-    mean,
-    share,
-)
 from visir.sessions.sql import text_literal, weekday_sql
+from visir.stats import Moments
+from visir.stats.moments import Counted, Cross
 
-ERROR = 1 - CONFIDENCE
+ERROR = 1 - 0.95
 COUNTS_BELOW = 30
 """Of a group of fewer sessions than this counts are given instead of percentages."""
 
-LEAST_CASES = 5
-"""Cases that a group is expected to have, at least, for a test; of a mean, visitors."""
-
-Kind = Literal["share", "mean"]
 Verdict = Literal["real", "by chance?", "not shown", "too few"]
-_SMALLEST, _LARGEST, _STEPS = 1e-12, 0.999, 60
 
 
 @dataclass(frozen=True)
@@ -49,16 +31,7 @@ class Pair:
 
     first: Moments  # of the first group
     second: Moments  # of the second group
-    cross: tuple[float, float, float, float]  # Σ y₁y₂, Σ y₁n₂, Σ n₁y₂, Σ n₁n₂ over the units
-
-    @property
-    def correlation(self) -> float:
-        """Correlation of the two estimates y / n over the units (linearised); 0 where no unit is in both groups."""
-        p1, p2 = (group.y / group.n for group in (self.first, self.second))
-        yy, yn, ny, nn = self.cross
-        covariance = (yy - p2 * yn - p1 * ny + p1 * p2 * nn) / (self.first.n * self.second.n)
-        spread = sqrt(self.first.variance * self.second.variance)
-        return max(-1.0, min(1.0, covariance / spread)) if 0 < spread < float("inf") else 0.0
+    cross: Cross  # Σ y₁y₂, Σ y₁n₂, Σ n₁y₂, Σ n₁n₂ over the units
 
 
 @dataclass(frozen=True)
@@ -69,7 +42,7 @@ class GroupDifference:
     first: str  # the first group, in words
     second: str  # the second group
     what: str  # what the values are: "share of sessions that end with a purchase"
-    kind: Kind  # "share" (percent, differences in points) or "mean" (of a quantity per session)
+    kind: Counted  # "share" (percent, differences in points) or "mean" (of a quantity per session)
     # Of both groups, in percent or in units; None for a group without sessions.
     values: tuple[float | None, float | None]
     cases: tuple[tuple[int, int], tuple[int, int]]  # of both groups, (those that count, all)
@@ -127,7 +100,7 @@ def pair_of(
 
 
 def difference_of(
-    section: str, groups: tuple[str, str], what: str, pair: Pair, kind: Kind = "share"
+    section: str, groups: tuple[str, str], what: str, pair: Pair, kind: Counted = "share"
 ) -> GroupDifference:
     """Compare two groups; too few sessions of either kind, in either group, leave the difference open."""
     moments = (pair.first, pair.second)
@@ -135,59 +108,11 @@ def difference_of(
     values = tuple(scale * group.y / group.n if group.n else None for group in moments)
     cases = tuple((int(group.y), int(group.n)) for group in moments)
     open_difference = GroupDifference(section, *groups, what, kind, (values[0], values[1]), (cases[0], cases[1]))
-    if _is_open(pair, kind):
+    tested = stats.difference_of_moments(*moments, pair.cross, kind=kind)
+    if isnan(tested.p):
         return open_difference
-    interval = partial(_interval, pair, share if kind == "share" else partial(mean, support=0))
-    low, high = interval(CONFIDENCE)
-    return replace(
-        open_difference,
-        difference=scale * (pair.first.y / pair.first.n - pair.second.y / pair.second.n),
-        low=scale * low,
-        high=scale * high,
-        p=_p(interval),
-    )
-
-
-def _is_open(pair: Pair, kind: Kind) -> bool:
-    """Whether there are too few cases: were both groups alike, one would have fewer than five (Cochran 1954)."""
-    # For a mean: whether a group has fewer than five visitors, or nothing was counted at all.
-    groups = (pair.first, pair.second)
-    if any(group.units < 2 for group in groups):
-        return True
-    if kind == "mean":
-        return not (pair.first.y and pair.second.y) or min(group.visitors for group in groups) < LEAST_CASES
-    both = sum(group.y for group in groups) / sum(group.n for group in groups)
-    return min(both, 1 - both) * min(group.effective for group in groups) < LEAST_CASES
-
-
-def _interval(pair: Pair, cell: Callable[..., StatisticCell], confidence: float) -> tuple[float, float]:
-    """The ends of the interval of the difference, as fractions or in units of the quantity."""
-    first, second = (cell(group, confidence=confidence) for group in (pair.first, pair.second))
-    scale = 100.0 if cell is share else 1.0
-    (p1, l1, u1), (p2, l2, u2) = (
-        (float(end.value or 0) / scale, float(end.low or 0) / scale, float(end.high or 0) / scale)
-        for end in (first, second)
-    )
-    twice = 2 * pair.correlation
-    below = (p1 - l1) ** 2 - twice * (p1 - l1) * (u2 - p2) + (u2 - p2) ** 2
-    above = (u1 - p1) ** 2 - twice * (u1 - p1) * (p2 - l2) + (p2 - l2) ** 2
-    return p1 - p2 - sqrt(max(0.0, below)), p1 - p2 + sqrt(max(0.0, above))
-
-
-def _p(interval: Callable[[float], tuple[float, float]]) -> float:
-    """The smallest error rate at which the interval leaves 0 out, by bisection on its logarithm."""
-
-    def leaves_out(error: float) -> bool:
-        below, above = interval(1 - error)
-        return below > 0 or above < 0
-
-    low, high = _SMALLEST, _LARGEST
-    if not leaves_out(high):
-        return 1.0
-    for _ in range(_STEPS):
-        middle = sqrt(low * high)
-        low, high = (low, middle) if leaves_out(middle) else (middle, high)
-    return high
+    value, low, high = (scale * number for number in (tested.value, *tested.ends))
+    return replace(open_difference, difference=value, low=low, high=high, p=tested.p)
 
 
 STEPS = """(
@@ -223,7 +148,7 @@ def compare_all(log: SessionLog, suppress: int = 0) -> tuple[GroupDifference, ..
     values = [float("nan") if difference.p is None else difference.p for difference in differences]
     return tuple(
         difference if difference.p is None else replace(difference, corrected=float(p))
-        for difference, p in zip(differences, corrected(values), strict=True)
+        for difference, p in zip(differences, stats.adjust(values), strict=True)
     )
 
 

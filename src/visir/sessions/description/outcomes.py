@@ -9,8 +9,6 @@ from typing import Any
 
 from visir.sessions.description.session_log import LengthCounts, SessionLog, moments
 from visir.sessions.description.statistic import (
-    SMALL,
-    Moments,
     Statistic,
     StatisticCell,
     StatisticEntry,
@@ -18,12 +16,12 @@ from visir.sessions.description.statistic import (
     dominated_note,
     mean,
     percent,
-    quantile,
     share,
     standardised,
 )
 from visir.sessions.sql import local_sql, table_of, weekday_sql
-from visir.splitmix import wilson
+from visir.stats import Moments, of_moments
+from visir.stats.moments import SMALL
 
 OUTCOMES = {True: "Purchase", False: "Non-purchase"}
 BUYING, OTHER = "Purchase sessions", "Non-purchase sessions"
@@ -282,8 +280,7 @@ def _percentiles(groups: dict[tuple[str, bool], LengthCounts], device: str) -> S
 def percentile_cell(group: LengthCounts, percentile: float) -> StatisticCell:
     """A percentile with the interval of the share below it, turned around (Woodruff 1952)."""
     value = group.percentile(percentile / 100)
-    moments = group.longer(value)
-    low, high = wilson(percentile / 100, moments.effective, quantile(moments))
+    low, high = of_moments(group.longer(value), at=percentile / 100).ends
     return StatisticCell(value, group.percentile(low), group.percentile(high), support=group.n)
 
 
@@ -519,6 +516,6 @@ def _median(log: SessionLog, column: str, joined: str, bought: bool) -> Statisti
     if not count:
         return StatisticCell(None, support=0)
     below = moments(log.shares("0", f"{column} <= {middle!r}::DOUBLE", source=joined, where=where), 0, True)
-    low, high = wilson(0.5, below.effective, quantile(below))
+    low, high = of_moments(below, at=0.5).ends
     ends = log.value(f"SELECT quantile_disc({column}, [{low}, {high}]) FROM {sessions} WHERE {where}")
     return StatisticCell(float(middle), float(ends[0]), float(ends[1]), support=int(count))

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from visir.errors import ConfigurationError, raise_faults
 from visir.sessions.definition import zone_fault
-from visir.sessions.description.statistic import Moments
 from visir.sessions.source import duckdb_engine
 from visir.sessions.sql import local_sql, parts_of, path_literal, table_of, weekday_sql
+from visir.stats import Moments
 from visir.storage import Scratch, read_written_json
 
 if TYPE_CHECKING:

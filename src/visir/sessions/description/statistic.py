@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from math import isnan
 from typing import Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
+from visir import stats
 from visir.display import Plotted, Tabular, brief, listed
-from visir.splitmix import wilson
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,80 +194,11 @@ def suppressed(statistic: Statistic, fewer_than: int) -> Statistic:
     return replace(statistic, cells=cells, notes=(*statistic.notes, note))
 
 
-# Intervals of shares and rates over sessions, when sessions of one visitor are not independent.
-#
-# A share is estimated from visitors, each of whom brings all sessions; so its variance is that of a ratio of two sums
-# over visitors (linearised): with y sessions of n counted at visitor u, p = Σy / Σn,
-#
-#     var p = m / (m − 1) · Σ (y − p·n)² / (Σn)²,   m = (Σn)² / Σn².
-#
-# m is how many visitors of equally many sessions these are worth (Kish 1965). Where all come equally often it is their
-# number; where a few have most of the sessions it is small, and the number of all visitors would promise too much.
-#
-# The *design effect* is that variance over p(1 − p) / Σn, and Wilson's interval is taken over Σn / design effect
-# sessions with the quantile of Student's t at m − 1 degrees of freedom (Korn and Graubard 1998; Dean and Pagano 2015).
-# The other common way, Wilson over all sessions as if they were independent, is too narrow where visitors come often.
-#
-# None of these says how another week, or another shop, would differ.
-
-CONFIDENCE = 0.95
-DRAWS = 4000
-SMALL = 5.0
-"""A rate worth fewer sessions than this, of either outcome, is left out of standardised rates."""
-DOMINATED = 10.0
-"""Sessions that are worth those of fewer visitors than this are a few visitors', if there are many more."""
+# Shares, means and standardised rates of `visir.stats`, where the units are visitors and sessions of one are not
+# independent.
 
 
-@dataclass(frozen=True, slots=True)
-class Moments:
-    """Sums over visitors, of a count y among a count n."""
-
-    y: float  # Σ y
-    yy: float  # Σ y²
-    yn: float  # Σ y·n
-    n: float  # Σ n
-    nn: float  # Σ n²
-    units: int  # visitors with n > 0
-
-    @property
-    def visitors(self) -> float:
-        """How many visitors of equally many sessions these are worth (Kish); 0 without any."""
-        return self.n**2 / self.nn if self.nn else 0.0
-
-    @property
-    def is_dominated(self) -> bool:
-        """Whether a few visitors have most of the sessions; the largest then has more than a tenth."""
-        return self.visitors < min(DOMINATED, self.units / 2)
-
-    @property
-    def variance(self) -> float:
-        """Variance of y / n; infinite where fewer than two visitors leave it open, 0 where all have the same rate."""
-        if self.units < 2:
-            return float("inf")
-        p = self.y / self.n
-        terms = (self.yy, -2 * p * self.yn, p * p * self.nn)
-        left = sum(terms)
-        if left <= 1e-9 * max(terms):  # nothing but rounding
-            return 0.0
-        return self.visitors / (self.visitors - 1) * left / self.n**2
-
-    @property
-    def effective(self) -> float:
-        """How many independent sessions the share is worth; no more than there are."""
-        # Where all or none count, or all visitors have the same rate, the variance says nothing: sessions of a visitor
-        # are then taken to be all alike.
-        p = self.y / self.n
-        if not 0 < p < 1 or self.variance in (0.0, float("inf")):
-            return self.visitors
-        return min(p * (1 - p) / self.variance, self.n)
-
-    @property
-    def is_small(self) -> bool:
-        """Whether the share is worth fewer than five sessions that count, or five that do not."""
-        return not self.n or min(self.y, self.n - self.y) / self.n * self.effective < SMALL
-
-
-def dominated_note(moments: Mapping[str, Moments], unit: str = "visitors", of: str = "sessions") -> list[str]:
+def dominated_note(moments: Mapping[str, stats.Moments], unit: str = "visitors", of: str = "sessions") -> list[str]:
     """A warning where a few visitors have most of the sessions, for the notes of a statistic."""
     names = [name for name, group in moments.items() if group.is_dominated]
     if not names:
@@ -280,72 +209,26 @@ def dominated_note(moments: Mapping[str, Moments], unit: str = "visitors", of: s
     ]
 
 
-def share(moments: Moments, *, scale: float = 100.0, confidence: float = CONFIDENCE) -> StatisticCell:
+def share(moments: stats.Moments) -> StatisticCell:
     """y / n in percent with its interval; no value where n is 0."""
     if not moments.n:
         return StatisticCell(None, support=0)
-    low, high = wilson(moments.y / moments.n, moments.effective, quantile(moments, confidence))
-    return StatisticCell(scale * moments.y / moments.n, scale * low, scale * high, support=int(moments.y))
+    low, high = stats.of_moments(moments).ends
+    return StatisticCell(100 * moments.y / moments.n, 100 * low, 100 * high, support=int(moments.y))
 
 
-def mean(moments: Moments, *, support: int, confidence: float = CONFIDENCE) -> StatisticCell:
+def mean(moments: stats.Moments, *, support: int) -> StatisticCell:
     """y / n for a y that is no part of n (queries per session), with its interval; no value where n is 0."""
-    # The interval is Garwood's for a Poisson count, of as many counts as the mean is worth by its variance over
-    # visitors: that many, r² / var, give the mean that much spread. It stays above 0 and is wide where little was
-    # counted, where a normal interval would be a point at 0. Where nothing was counted, or all visitors have the same
-    # mean, sessions of a visitor are taken to be alike. The counts are lowered by (z / t)², with t as in `share` (Korn
-    # and Graubard 1998): a few visitors are no Poisson count.
-    from scipy.special import chdtri
-
     if not moments.n:
         return StatisticCell(None, support=0)
-    value = moments.y / moments.n
-    tail = (1 - confidence) / 2
-    if not moments.y:
-        return StatisticCell(value, 0.0, float(chdtri(2, tail)) / 2 * moments.nn / moments.n**2, support=support)
-    spread = moments.variance if 0 < moments.variance < float("inf") else value / moments.visitors
-    counts = value**2 / spread * (quantile(None, confidence) / quantile(moments, confidence)) ** 2
-    low, high = (
-        float(chdtri(2 * k, probability)) / (2 * counts) for k, probability in ((counts, 1 - tail), (counts + 1, tail))
-    )
-    return StatisticCell(value, value * low, value * high, support=support)
+    estimate = stats.of_moments(moments, kind="mean")
+    return StatisticCell(estimate.value, estimate.low, estimate.high, support=support)
 
 
-def quantile(moments: Moments | None, confidence: float = CONFIDENCE) -> float:
-    """Student's t at the upper 2.5 %, with the degrees of freedom of so many visitors; without moments 1.96."""
-    from scipy.special import ndtri, stdtrit
-
-    upper = 0.5 + confidence / 2
-    return float(ndtri(upper)) if moments is None else float(stdtrit(max(moments.visitors - 1, 1.0), upper))
-
-
-def standardised(groups: Sequence[Moments]) -> list[StatisticCell]:
-    """Rates y / n, minus their mean over the groups, divided by their standard deviation over the groups."""
-    # The deviation is that of a population: rates {0.5, 0.2, 0.3} give {1.34, −1.07, −0.27} (thesis section 6.2). That
-    # of a sample (n − 1), which Table 6.2 seems to use, would make all values smaller by √((k − 1) / k) of k groups.
-    # Mean and deviation are over groups, not over sessions: a rare device counts as much as a common one. So a group
-    # whose rate is hardly known (`Moments.is_small`) would move all the others; it is left out and has no value. There
-    # are no values where all rates are equal or there is only one group.
-    # Intervals are of `DRAWS` draws of all rates: each from the Beta distribution of Jeffreys with as many sessions as
-    # the rate is worth, the groups independent. The derivatives of z (delta method) would do for common groups, but not
-    # where one has hardly any purchases: it moves all the others.
-    standing = [group for group in groups if not group.is_small]
-    rates = np.array([group.y / group.n for group in standing])
-    if len(rates) < 2 or rates.std() <= 1e-12:
-        return [StatisticCell(None) for _ in groups]
-    worth = np.array([group.effective for group in standing])
-    drawn = np.random.default_rng(0).beta(rates * worth + 0.5, (1 - rates) * worth + 0.5, (DRAWS, len(rates)))
-    ends = np.quantile(_standard(drawn), [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2], axis=0)
-    z = _standard(rates[None])[0]
-    # Near the bound of √(k − 1) all draws can lie on one side of the value.
-    cells = iter(
-        StatisticCell(float(value), min(float(low), float(value)), max(float(high), float(value)))
-        for value, low, high in zip(z, *ends, strict=True)
-    )
-    return [StatisticCell(None) if group.is_small else next(cells) for group in groups]
-
-
-def _standard(rates: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Row by row: rates minus their mean, divided by their standard deviation."""
-    standard: NDArray[np.float64] = (rates - rates.mean(axis=1, keepdims=True)) / rates.std(axis=1, keepdims=True)
-    return standard
+def standardised(groups: Sequence[stats.Moments]) -> list[StatisticCell]:
+    """The standardised rate of each group; no value for one whose rate is hardly known."""
+    # Rare devices count as much as common ones: mean and deviation are over groups, not over sessions.
+    return [
+        StatisticCell(None) if isnan(rate.value) else StatisticCell(rate.value, rate.low, rate.high)
+        for rate in stats.standardised_rates(groups)
+    ]

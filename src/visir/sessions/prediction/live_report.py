@@ -2,7 +2,7 @@
 
 Every number has a 95 % interval: visitors are drawn with replacement, all sessions of a visitor together. The intervals
 say how much the test sessions could have been others; they do not say how much a model would change that is trained on
-others. They are expanded percentile intervals (`visir.evaluation.statistics`). What depends on who buys (all but the
+others. They are expanded percentile intervals (`visir.stats`). What depends on who buys (all but the
 mean chance) is worth as many visitors as there are that buy, or that do not; with fewer than `FEWEST_BUYERS` of them
 there is no interval: it would hold the truth in 71 to 92 % only (`benchmarks/calibration_sessions.py`).
 
@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from visir.evaluation.statistics import interval
+from visir import stats
 from visir.sessions.features import LIVE_FEATURES, LearntFeatures
 from visir.sessions.prediction.models import LiveClassifier, expanded, smoothed
 from visir.sessions.table_labels import Bools, Floats, Ints, SessionExamples
@@ -142,7 +142,9 @@ class DrawnVisitors:
 
 
 def _interval(value: float, drawn: Floats, units: int) -> Interval:
-    return [None if np.isnan(number) else number for number in (value, *interval(drawn, units))]
+    return [
+        None if np.isnan(number) else number for number in (value, *stats.estimate_of_draws(value, drawn, units).ends)
+    ]
 
 
 def live_report(

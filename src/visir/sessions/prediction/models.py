@@ -704,9 +704,9 @@ def people_of(examples: SessionExamples) -> Ints:
     """(n,) a number for the person behind each session: visitors and customers ever seen together are one."""
     import pyarrow as pa
 
-    from visir.evaluation.statistics import joined
+    from visir.evaluation.folds import tied_codes
 
-    return joined([pa.array(names, pa.string()) for names in (examples.visitor, examples.customer)])
+    return tied_codes([pa.array(names, pa.string()) for names in (examples.visitor, examples.customer)])
 
 
 def assign_folds(groups: Ints, names: Sequence[str], purchase: Bools, folds: int, seed: int) -> Ints:

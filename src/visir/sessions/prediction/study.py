@@ -24,9 +24,9 @@ from typing import Any
 
 import numpy as np
 
+from visir import stats
 from visir.display import Plotted, Tabular, brief
 from visir.errors import ConfigurationError, VisirError, docs_page, nearest, raise_faults, require
-from visir.evaluation.statistics import corrected
 from visir.files import json_bytes
 from visir.fingerprint import DIGEST_BYTES, hash_json
 from visir.progress import Progress
@@ -382,22 +382,6 @@ class Summary(Tabular, Plotted):
         return asdict(self) | {"static_share": {str(step): share for step, share in self.static_share.items()}}
 
 
-def corrected_t(differences: Floats, ratio: float, level: float = 0.95) -> tuple[float, float]:
-    """Two-sided p, and half of the interval around the mean, of the corrected resampled t-test."""
-    # Folds that all give the same leave no spread to judge chance by: no interval (NaN), and no p unless they all give
-    # 0.
-    # differences: (folds,) a difference per fold.
-    # ratio: Test size / training size.
-    from scipy.stats import t as student
-
-    folds, mean = len(differences), float(differences.mean())
-    spread = float(np.sqrt(differences.var(ddof=1) * (1 / folds + ratio)))
-    if spread <= 1e-12:
-        return (float("nan") if abs(mean) > 1e-12 else 1.0), float("nan")
-    half = float(student.ppf((1 + level) / 2, folds - 1)) * spread
-    return float(2 * student.sf(abs(mean) / spread, folds - 1)), half
-
-
 def summarise(card: dict[str, Any], cells: Sequence[PredictionCell]) -> Summary:
     """Summarise the cells of a study. An unfinished study gives means over fewer folds, as `SummaryRow.folds` says."""
     groups: defaultdict[tuple[str, str, int], list[PredictionCell]] = defaultdict(list)
@@ -419,15 +403,14 @@ def summarise(card: dict[str, Any], cells: Sequence[PredictionCell]) -> Summary:
             for feature_set, of_set in zip(FEATURE_SETS, values, strict=True):
                 means = {measure: _mean(of_folds) for measure, of_folds in zip(MEASURES, of_set, strict=True)}
                 f1 = of_set[MEASURES.index("f1")]
-                half = corrected_t(f1, ratio)[1] if len(f1) > 1 else float("nan")
-                ends = float(f1.mean() - half), float(f1.mean() + half)
+                ends = stats.estimate(f1, kind="folds", ratio=ratio, bounds=(0.0, 1.0)).ends
                 rows.append(SummaryRow(setting, scheme, model, feature_set, step, len(group), means, *ends))
             if scheme == "grouped":
                 families[setting] += _comparisons(setting, model, step, values, ratio)
     comparisons: list[FeatureSetComparison] = []
     for _, family in sorted(families.items()):
         family.sort(key=lambda comparison: COMPARED.index(comparison.measure))
-        adjusted = corrected([comparison.p for comparison in family]).tolist()
+        adjusted = stats.adjust([comparison.p for comparison in family]).tolist()
         comparisons += [replace(each, corrected=after) for each, after in zip(family, adjusted, strict=True)]
     extended = {
         (row.scheme, row.setting, row.model, row.step): row.means for row in rows if row.feature_set != "baseline"
@@ -467,12 +450,11 @@ def _comparisons(setting: str, model: str, step: int, values: Floats, ratio: flo
     knows_nothing = (np.isnan(roc_auc) | (roc_auc == 0.5)).all(axis=1).any()
     for measure in COMPARED:
         baseline, extended = values[:, MEASURES.index(measure)]
-        differences = (extended - baseline)[~np.isnan(extended - baseline)]
-        if len(differences) > 1:
-            p, half = corrected_t(differences, ratio)
-            p = float("nan") if measure == "f1" and knows_nothing else p
-            mean = float(differences.mean())
-            yield FeatureSetComparison(measure, setting, model, step, mean, mean - half, mean + half, p, p)
+        both = ~np.isnan(extended - baseline)
+        if both.sum() > 1:
+            tested = stats.difference(extended[both], baseline[both], test="folds", ratio=ratio)
+            p = float("nan") if measure == "f1" and knows_nothing else tested.p
+            yield FeatureSetComparison(measure, setting, model, step, tested.value, tested.low, tested.high, p, p)
 
 
 def static_share(cell: PredictionCell) -> float | None:

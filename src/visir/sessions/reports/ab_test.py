@@ -9,7 +9,8 @@ from visir.reports.page import Block, Group, Notice, Paragraph, Section
 from visir.reports.plots import FAINT, SERIES, drawing
 from visir.reports.report import Chart, StudyReport
 from visir.reports.table import Column, Table
-from visir.sessions.online.ab_test import LEAST_OUTCOMES, TRUSTED, AbTest, VariantEffect
+from visir.sessions.online.ab_test import TRUSTED, AbTest, VariantEffect
+from visir.stats.looks import LEAST_OUTCOMES
 from visir.storage import FolderKind
 
 if TYPE_CHECKING:

@@ -12,10 +12,11 @@ from visir.reports.report import StudyReport
 from visir.reports.table import Cell, Column, Table
 from visir.reports.views.parts import facts
 from visir.sessions.description import Characterisation, Statistic, StatisticCell
-from visir.sessions.description.differences import COUNTS_BELOW, LEAST_CASES, GroupDifference, Kind
+from visir.sessions.description.differences import COUNTS_BELOW, GroupDifference
 from visir.sessions.reports.made_sessions import rejected_table
 from visir.sessions.reports.statistic import plot as statistic_plot
 from visir.sessions.reports.statistic import plots_of, statistic_table, tidy_statistic
+from visir.stats.moments import LEAST_CASES, Counted
 from visir.storage import FolderKind
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ WORDS = {
 """A verdict in words, and what a sentence adds."""
 
 
-def value_words(kind: Kind, value: float | None, cases: tuple[int, int]) -> str:
+def value_words(kind: Counted, value: float | None, cases: tuple[int, int]) -> str:
     """A value with what it was counted from; of few sessions the counts alone."""
     y, n = cases
     if kind == "mean":

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from visir import stats
 from visir.collections import open_source
 from visir.collections.scenes.generate import RELEVANCE, scenes
 from visir.encoders import load
@@ -24,7 +25,6 @@ from visir.evaluation.classification.result import Classification
 from visir.evaluation.language import LanguageModel, language_model
 from visir.evaluation.measures import base_of
 from visir.evaluation.sources import check_open_options, open_tasks
-from visir.evaluation.statistics import difference_interval, interval_of
 from visir.files import data_directory
 from visir.fingerprint import hash_json
 from visir.progress import Progress
@@ -576,15 +576,18 @@ def _of_reference(
         return {**reasons, **{skill.name: reason_of(fault) for skill in able}}
 
 
+SHARES = (0.0, 1.0)
+"""Between which values a score lies for every query."""
+
+
 def _score(
     task: ProfileTask, skill: Skill, own: Measured, beside: Measured | str | None, floor: Floor | None, key: str
 ) -> SkillScore:
-    low, high = interval_of(own.values, own.clusters)
+    score = stats.estimate(own.values, own.clusters, bounds=SHARES)
     reason, other, difference = (beside, None, None) if isinstance(beside, str) else ("", beside, None)
     if other is not None and len(other.values) == len(own.values):
-        apart = own.values - other.values
-        ends = difference_interval(own.values, other.values, own.clusters)
-        difference = ScoreDifference(float(apart.mean()), *ends)
+        apart = stats.difference(own.values, other.values, own.clusters, bounds=SHARES)
+        difference = ScoreDifference(apart.value, apart.low, apart.high)
     elif other is not None:
         reason = f"no difference: it answered {len(other.values):,} queries, the model {len(own.values):,}"
     floor = floor or own.floor or Floor(None)
@@ -596,9 +599,9 @@ def _score(
         skill.measure,
         len(own.values),
         own.candidates,
-        float(np.mean(own.values)),
-        low,
-        high,
+        score.value,
+        score.low,
+        score.high,
         own.chance,
         floor.value,
         None if other is None else float(np.mean(other.values)),

@@ -19,9 +19,9 @@ from visir.errors import VisirError, nearest
 from visir.evaluation.assembly import assemble
 from visir.evaluation.chance import mean_chance
 from visir.evaluation.evaluate import evaluate
+from visir.evaluation.folds import clusters_of
 from visir.evaluation.language import LanguageModel
 from visir.evaluation.results import Evaluation, plain
-from visir.evaluation.statistics import clusters_of
 from visir.evaluation.systems import EncoderSystem
 from visir.evaluation.systems.blind import BlindSystem
 from visir.evaluation.text_weight import any_of_both
