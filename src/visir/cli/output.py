@@ -120,7 +120,7 @@ def finish(
     answer(value)
     for part in report.printed or report.headline or [report.table]:
         if isinstance(part, str):
-            text(part)
+            text(part, "bold" if part.startswith("→") else None)
         else:
             table(part)
     if out is not None:
