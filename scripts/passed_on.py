@@ -33,6 +33,7 @@ import typer
 import visir
 import visir_papers
 from visir.cli.options import OPTIONS
+from visir.cli.verbs import every_verb
 
 CLI = re.compile(r"visir(_papers)?\.(\w+\.)?cli(\.|$)")
 REAL = ("visir.options", "visir.display", "visir.terminal", "visir.library.query", "visir.errors")
@@ -153,14 +154,11 @@ class _Fault(Exception):
         super().__init__(*values)
 
 
-def verbs(app: typer.Typer, path: str = "visir") -> Iterator[tuple[str, Callable[..., Any]]]:
+def verbs(app: typer.Typer) -> Iterator[tuple[str, Callable[..., Any]]]:
     """Every verb with the function that it is, without `--json` and `--quiet`."""
-    for command in app.registered_commands:
-        if command.callback is not None and command.name != "doctor":  # it asks the machine, and takes seconds
-            yield f"{path} {command.name}", inspect.unwrap(command.callback)
-    for group in app.registered_groups:
-        if group.typer_instance is not None:
-            yield from verbs(group.typer_instance, f"{path} {group.name or group.typer_instance.info.name}")
+    for path, command in every_verb(typer.main.get_command(app)):
+        if not hasattr(command, "commands") and command.name != "doctor":  # it asks the machine, and takes seconds
+            yield path, inspect.unwrap(command.callback)
 
 
 @cache

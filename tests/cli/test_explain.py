@@ -33,13 +33,18 @@ def test_a_result_is_explained(tmp_path: Path) -> None:
     values["i2t"]["R-P"] = 0.34
     paper = tmp_path / "paper.json"
     doubts = [{"label": "R-P", "reason": "A fraction among percentages."}]
-    rows = [{"system": "theirs", **values}]
-    write_json(paper, {"title": "T", "source": "S", "decimals": 1, "doubtful": doubts, "rows": rows})
+    theirs = [{"system": "theirs", **values}]
+    write_json(paper, {"title": "T", "source": "S", "decimals": 1, "doubtful": doubts, "rows": theirs})
     short = say(explain, usual, "--published", paper)
     assert short.status == 0, short.text
     assert "the first caption of each image only" in short.text and "the run goes 10 deep" in short.text
-    (printed,) = (line.split() for line in short.text.splitlines() if line.strip().startswith("i2t R-P"))
-    assert printed[2] == "0.34", "with its own decimals, two, not those of the table"
+    rows = {" ".join(line.split()[:4]): line.split() for line in short.text.splitlines()}
+    printed, first = rows["image → text R-P"], rows["text → image R@1"]
+    assert printed[4] == "0.34", "with its own decimals, two, not those of the table"
+    assert first[4] == f"{values['t2i']['R@1']:.1f}" and any(cell.endswith("*") for cell in first[5:])
+    written = say(explain, usual, "--published", paper, "--latex", tmp_path / "t.tex", "--limit", "2")
+    assert written.status == 0 and written.text.count("[3]") == 0
+    assert "\\toprule" in (tmp_path / "t.tex").read_text() and "R-P" in (tmp_path / "t.tex").read_text()
     assert "doubtful in print, i2t R-P: A fraction among percentages." in short.text
     anew = say(explain, usual, "--published", paper, "--data", scenes, "--model", f"npz:{vectors}")
     assert anew.status == 0, anew.text
@@ -47,15 +52,14 @@ def test_a_result_is_explained(tmp_path: Path) -> None:
     one = say(explain, usual, "--published", paper, "--data", scenes, "--model", f"npz:{vectors}", "--direction", "t2i")
     assert "→ the first caption of each image only, over all 20 images reproduces 3 of 3" in " ".join(one.text.split())
     assert "the result has no 't2t'" in say(explain, usual, "--published", paper, "--direction", "t2t").text
-    assert (
-        "there is no such split"
-        in say(
-            explain, usual, "--published", paper, "--data", scenes, "--model", f"npz:{vectors}", "--also", "trian"
-        ).text
-    )
+    searched = ("--data", scenes, "--model", f"npz:{vectors}")
+    assert "there is no split 'trian'" in say(explain, usual, "--published", paper, *searched, "--also", "trian").text
+    assert "are both needed" in say(explain, usual, "--published", paper, "--also", "val").text
+    in_python = visir.explain(usual, paper, source=scenes, model=f"npz:{vectors}")
+    assert in_python.sentence in anew.text and in_python.decimals == 1
     other = say(explain, usual, "--published", paper, "--data", "scenes:10", "--model", f"npz:{vectors}")
     assert "is not the collection of this result" in other.text
-    assert "both are needed" in say(explain, usual, "--published", paper, "--model", "bow").text
+    assert "are both needed" in say(explain, usual, "--published", paper, "--model", "bow").text
 
 
 def test_table_3(data_dir: Path) -> None:

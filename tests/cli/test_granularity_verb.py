@@ -56,7 +56,7 @@ def test_against_another(tmp_path: Path) -> None:
         assert part in page
     again = say(granularity, fine, "--against", plain, "--out", out)
     assert again.status == 2
-    assert "holds a report already" in again.text
+    assert "exists already" in again.text and "--replace" in again.text
     before = page
     assert say(granularity, fine, "--against", plain, "--out", out, "--replace").status == 0
     assert (out / "granularity.html").read_text() == before  # the same input, the same page

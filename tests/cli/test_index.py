@@ -15,11 +15,12 @@ from manifests import content_of, rewrite
 from refusals import refused
 from verbs import Said, say, say_in
 from visir.cli.encode import encode as encode_verb
-from visir.cli.index import app, search
+from visir.cli.index import app
 from visir.collections import open_collection
 from visir.collections.images import ImageReader
 from visir.encoders import encode, load
 from visir.errors import VisirError
+from visir.library.cli.search import search
 from visir.retrieval import build_index, kinds
 from visir.retrieval.exact import search as search_exact
 from visir.retrieval.formats import read_run

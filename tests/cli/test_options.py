@@ -27,6 +27,7 @@ from visir.cli.options import (
     complete_result,
     complete_split,
 )
+from visir.cli.verbs import FORMER, every_verb
 
 ROOT = typer.main.get_command(app)
 STREAMS = {"demo", "library serve", "library watch", "sessions score", "sessions serve"}
@@ -161,6 +162,42 @@ def test_what_is_no_command_is_answered_with_what_was_meant(tmp_path: Path) -> N
     ):
         fault = CliRunner().invoke(app, words).exception
         assert told in str(fault), fault
+
+
+def test_earlier_spellings_work_and_are_listed_nowhere(tmp_path: Path) -> None:
+    run = CliRunner()
+    for former, now in FORMER.items():
+        old, new = (run.invoke(app, [*line.split(), "--help"]).output for line in (former, now))
+        assert old.replace(f"visir {former}", f"visir {now}").split() == new.split() != [], former
+        assert f"visir {former}" not in dict(every_verb(ROOT))
+    assert not re.search(r"^  search ", run.invoke(app, ["library"]).output, re.MULTILINE)
+    assert "there is no command visir data search" in str(run.invoke(app, ["data", "search"]).exception)
+    convert = ["data", "convert", "scenes:4?size=64", str(tmp_path / "scenes")]
+    assert run.invoke(app, convert).exit_code == run.invoke(app, [*convert, "--force"]).exit_code == 0
+    assert "--force" not in {option for _, option, _ in options()}
+
+
+def test_a_verb_is_imported_and_built_when_somebody_looks_at_it() -> None:
+    code = (
+        "import sys; from visir.cli.main import app; from visir.cli import verbs\n"
+        "built, real = [], verbs.verb\n"
+        "verbs.verb = lambda function: built.append(function.__name__) or real(function)\n"
+        "try: app(sys.argv[1:], prog_name='visir')\n"
+        "finally: print(built, 'visir.library.cli.serve' in sys.modules, file=sys.stderr)"
+    )
+    for line, told in (
+        ("--help", "[] True"),
+        ("data --help", "[] False"),
+        ("evaluate --help", "['evaluate'] False"),
+        ("research index kinds --json", "['kinds_command'] False"),
+    ):
+        done = subprocess.run([sys.executable, "-c", code, *line.split()], capture_output=True, text=True, check=False)
+        assert done.stderr.strip() == told, (line, done.stderr)
+    named = {"_VISIR_COMPLETE": "complete_bash", "COMP_WORDS": "visir ev", "COMP_CWORD": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, **named}, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.split() == ["evaluate"] and done.stderr.strip() == "[] False"
 
 
 def test_without_arguments_there_are_three_commands_to_try() -> None:

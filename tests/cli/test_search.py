@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from verbs import say
-from visir.cli.index import search
+from visir.library.cli.search import search
 
 CORNERS = {"red": (0, 0), "green": (20, 0), "blue": (0, 20), "pink": (20, 20)}
 
@@ -68,5 +68,8 @@ def test_faults_are_named_at_once(photos: Path) -> None:
     broken = say(search, "scenes:40?size=64", "caf\udce9", "--model", "bow", "--to", "captions")
     assert broken.status == 2
     assert r"can't encode character '\udce9' in position 3" in broken.text and "in UTF-8" in broken.text
+    filtered = say(search, photos, "red", "--model", "pixels", "--where", "width > 3", "--search-by", "words")
+    assert filtered.status == 2 and "visir library make" in filtered.text
+    assert "--where: for libraries" in filtered.text and "--search-by: for libraries" in filtered.text
     missing = say(search, photos, "--model", "pixels", "--image", photos / "rde.png")
     assert "in that folder there is 'red.png'" in missing.text

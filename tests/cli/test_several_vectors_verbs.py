@@ -15,9 +15,10 @@ from verbs import Said, say
 from visir.cli.compare import compare
 from visir.cli.encode import encode
 from visir.cli.evaluate import evaluate
-from visir.cli.index import app, search
+from visir.cli.index import app
 from visir.cli.stress import stress
 from visir.errors import VisirError
+from visir.library.cli.search import search
 from visir.records import MultiVectorEmbeddings
 
 SCENES = "scenes:12?size=64"

@@ -110,7 +110,7 @@ def test_a_verb_says_its_options_in_its_signature_and_its_docstring() -> None:
 
 def test_a_word_for_no_parameter_is_refused(target: str) -> None:
     with pytest.raises(AssertionError, match="has no nothing"):
-        calls(target, nothing=option("--text"))
+        as_verb(calls(target, nothing=option("--text"))(lambda call: None))
 
 
 def test_only_what_is_asked_for_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ OWN = {
     "visir granularity replace": "the verb itself looks for the report",
     "visir help words": "looks into the help",
     "visir demo open_report": "for a terminal alone",
-    "visir library search thumbnails": "for a terminal alone",
+    "visir search thumbnails": "for a terminal alone",
     "visir sessions score state": "read where the file is there, written where lines came (tests/sessions)",
     "visir sessions score save_every": "counts the lines that came",
     "visir sessions score skip_read": "counts the lines that came",

@@ -16,13 +16,13 @@ import visir
 from manifests import content_of, rewrite
 from refusals import refused
 from verbs import say
-from visir.cli.index import search as search_photos
 from visir.cli.index import search_command as search_index
 from visir.encoders import devices
 from visir.encoders.checkpoints import write_description
 from visir.encoders.devices import NAMES, CodeNotTrustedError, check_code, name_model
 from visir.encoders.loading import load, load_recorded
 from visir.errors import EncoderError
+from visir.library.cli.search import search as search_photos
 from visir.library.models import LibraryModels
 from visir.library.searcher import Searcher
 from visir.library.updating import update

@@ -69,8 +69,8 @@ def test_a_source_is_the_collection_of_the_result(evaluation: visir.Evaluation) 
     for other in (make_collection(39, 5), make_collection(40, 4)):
         with refused(VisirError, "200", code="captions-result-not-another"):
             visir.explain(evaluation, printed, source=other, vectors=vectors)
-    with refused(ConfigurationError, "str", code="collection-needed-not"):
-        visir.explain(evaluation, printed, source="data.csv", vectors=vectors)  # type: ignore[arg-type]
+    with refused(ConfigurationError, "list", code="collection-needed-not"):
+        visir.explain(evaluation, printed, source=["data.csv"], vectors=vectors)
 
 
 def test_vectors_in_every_form_and_none(evaluation: visir.Evaluation) -> None:

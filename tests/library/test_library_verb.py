@@ -13,17 +13,17 @@ import pytest
 from typer.testing import CliRunner
 
 from verbs import Said
+from visir.cli.main import app
 from visir.collections import open_collection
 from visir.collections.images import ImageReader
 from visir.errors import MissingPackageError, VisirError
-from visir.library.cli import app
 from visir.library.layout import default_folder
 from visir.library.snapshot import LibrarySnapshot
 from visir.library.watch import watch
 
 
 def run(*arguments: object) -> Said:
-    found = CliRunner().invoke(app, [str(one) for one in arguments], env={"COLUMNS": "200", "NO_COLOR": "1"})
+    found = CliRunner().invoke(app, ["library", *map(str, arguments)], env={"COLUMNS": "200", "NO_COLOR": "1"})
     if isinstance(found.exception, VisirError):
         return Said(2, found.output + str(found.exception))
     if found.exception is not None and not isinstance(found.exception, SystemExit):

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from verbs import say
-from visir.library.cli.search import search_in_library
+from visir.library.cli.search import search
 from visir.library.filters import FieldCondition
 from visir.library.query import Query, QueryError, QueryFields
 from visir.library.query_help import QUERY_HELP
@@ -28,9 +28,9 @@ def test_fields_are_the_same_everywhere() -> None:
 
 
 def test_every_field_is_an_option_of_the_command_line() -> None:
-    options = get_type_hints(search_in_library, include_extras=True)
+    options = get_type_hints(search, include_extras=True)
     assert set(Query.model_fields) <= set(options)
-    shown = " ".join(say(search_in_library, "--help").text.replace("│", " ").split())
+    shown = " ".join(say(search, "--help").text.replace("│", " ").split())
     assert QUERY_HELP["text_weight"] in shown
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from asked_toys import make_library
 from verbs import say
-from visir.library.cli.search import search, search_in_library
+from visir.library.cli.search import search
 from visir.library.snapshot import LibrarySnapshot
 
 
@@ -24,7 +24,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_table_with_what_matched(library: Path) -> None:
-    said = say(search_in_library, library, "a red boat", "-k", "3", "--system", "hybrid")
+    said = say(search, library, "a red boat", "-k", "3", "--system", "hybrid")
     assert said.status == 0, said.text
     assert (
         "library: “a red boat” (hybrid)" in said.text.replace("scenes", "library")
@@ -37,7 +37,7 @@ def test_a_table_with_what_matched(library: Path) -> None:
 
 
 def test_the_services_json(library: Path) -> None:
-    said = say(search_in_library, library, "a red boat", "--system", "dense", "-k", "2", "--offset", "1", "--json")
+    said = say(search, library, "a red boat", "--system", "dense", "-k", "2", "--offset", "1", "--json")
     answer = json.loads(said.text)
     assert [hit["rank"] for hit in answer["hits"]] == [2, 3] and answer["next_offset"] == 3
     assert answer["system"] == "dense" and answer["total"] == 48
@@ -50,23 +50,23 @@ def test_filters_pictures_and_likeness(library: Path, tmp_path: Path) -> None:
     opened = LibrarySnapshot.open(library)
     item = opened.item(opened.indexes["dense"].ids[5].as_py())
     (tmp_path / "asked.png").write_bytes(opened.open_image(item.id)[0])
-    like = json.loads(say(search_in_library, library, "--like", item.files[0].path, "--json").text)
+    like = json.loads(say(search, library, "--like", item.files[0].path, "--json").text)
     assert like["total"] == 47 and item.id not in [hit["id"] for hit in like["hits"]]
     assert like == {
-        **json.loads(say(search_in_library, library, "--like", item.id[:12], "--json").text),
+        **json.loads(say(search, library, "--like", item.id[:12], "--json").text),
         "seconds": like["seconds"],
     }
-    by = say(search_in_library, library, "--image", tmp_path / "asked.png", "--system", "dense", "--json")
+    by = say(search, library, "--image", tmp_path / "asked.png", "--system", "dense", "--json")
     assert json.loads(by.text)["hits"][0]["id"] == item.id
-    none = say(search_in_library, library, "a dog", "--where", "width > 9999")
+    none = say(search, library, "a dog", "--where", "width > 9999")
     assert none.status == 0 and "nothing found: no picture passes the filters and the search" in none.text
 
 
 def test_thumbnails_where_the_terminal_can(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("visir.library.cli.search.graphics_protocol", lambda environment, terminal: "blocks")
-    said = say(search_in_library, library, "a red boat", "-k", "2")
+    said = say(search, library, "a red boat", "-k", "2")
     assert said.text.count("▀") == 2 * 24 * 12 and "\x1b[38;2;" in said.text  # square scenes: 24 × 12 cells
-    assert "▀" not in say(search_in_library, library, "a red boat", "-k", "2", "--no-thumbnails").text
+    assert "▀" not in say(search, library, "a red boat", "-k", "2", "--no-thumbnails").text
 
 
 @pytest.mark.parametrize("options", [["--json"], ["--system", "none"]])
@@ -74,7 +74,7 @@ def test_what_one_answer_changes_in_the_process_is_put_back(library: Path, optio
     before = pa.default_memory_pool()
     pa.set_memory_pool(pa.mimalloc_memory_pool())
     try:
-        say(search_in_library, library, "a red boat", *options)
+        say(search, library, "a red boat", *options)
         assert (pa.default_memory_pool().backend_name, gc.isenabled()) == ("mimalloc", True)
     finally:
         pa.set_memory_pool(before)
@@ -83,32 +83,29 @@ def test_what_one_answer_changes_in_the_process_is_put_back(library: Path, optio
 def test_faults(library: Path) -> None:
     said = say(search, library, "x", "--model", "pixels", "--to", "images")
     assert said.status == 2 and "--model" in said.text and "--to" in said.text and "has its own model" in said.text
-    assert "visir library search" in said.text
+    assert "visir search --help" in said.text
     plain = say(search, library, "a red boat", "-k", "2", "--json")
     assert [hit["rank"] for hit in plain.json["hits"]] == [1, 2]
-    assert "did you mean 'hybrid'" in say(search_in_library, library, "x", "--system", "hybird").text
-    unknown = say(search_in_library, library, "x", "--where", "widht > 3").text
+    assert "did you mean 'hybrid'" in say(search, library, "x", "--system", "hybird").text
+    unknown = say(search, library, "x", "--where", "widht > 3").text
     assert "unknown field 'widht' (did you mean 'width'?" in unknown
-    assert "no picture 'nobody'" in say(search_in_library, library, "--like", "nobody").text
-    assert "nothing is asked" in say(search_in_library, library).text
-    assert r"text: not valid Unicode text: 'caf\udce9'" in say(search_in_library, library, "caf\udce9").text
+    assert "no picture 'nobody'" in say(search, library, "--like", "nobody").text
+    assert "nothing is asked" in say(search, library).text
+    assert r"text: not valid Unicode text: 'caf\udce9'" in say(search, library, "caf\udce9").text
 
 
 def test_conditions_alone_are_listed_and_pages_agree(library: Path) -> None:
-    said = say(search_in_library, library, "--where", "width >= 1", "-k", "5", "--json")
+    said = say(search, library, "--where", "width >= 1", "-k", "5", "--json")
     answer = json.loads(said.text)
     assert (answer["by"], answer["label"], answer["total"], answer["next_offset"]) == ("filters", "by name", 48, 5)
     names = [hit["name"] for hit in answer["hits"]]
     assert names == sorted(names)
-    shown = say(search_in_library, library, "--where", "width >= 1", "-k", "5")
+    shown = say(search, library, "--where", "width >= 1", "-k", "5")
     assert "1–5 of 48 pictures that pass the filters, by name; the next: --offset 5" in shown.text
     assert "0.0000" not in shown.text, "nothing was compared"
     name = json.dumps(names[0])
-    single = say(search_in_library, library, "--where", f"name = {name}")
+    single = say(search, library, "--where", f"name = {name}")
     assert "1–1 of 1 picture that passes the filters, by name" in single.text
-    past = say(search_in_library, library, "--where", "width >= 1", "--offset", "100")
+    past = say(search, library, "--where", "width >= 1", "--offset", "100")
     assert "nothing behind --offset 100: 48 pictures that pass the filters" in past.text
-    assert (
-        "conditions alone are listed"
-        in say(search_in_library, library, "--where", "width > 1", "--system", "dense").text
-    )
+    assert "conditions alone are listed" in say(search, library, "--where", "width > 1", "--system", "dense").text

@@ -106,21 +106,14 @@ def _show_labels(labels: PictureLabels, out: Path | None, replace: bool) -> None
 # `visir probe`: which latent facts of generated scenes a model's vectors hold.
 
 
+@calls(
+    "visir.evaluation.probes:probe",
+    source=argument("COLLECTION", to="collection"),
+    also="batch_size",
+)
 @examples("visir probe 'scenes:2000?seed=1' --model runs/mine")
 @reports
-def probe(
-    collection: str,
-    model: str,
-    split: str | None = None,
-    shortcuts: str | None = None,
-    folds: int = 5,
-    seed: int = 0,
-    device: str | None = None,
-    dtype: str = "float32",
-    batch_size: int | None = None,
-    out: Path | None = None,
-    replace: bool = False,
-) -> None:
+def probe(call: Call, out: Path | None = None, replace: bool = False) -> None:
     """Read facts of generated scenes from a model's vectors.
 
     Read every latent fact of generated scenes from a model's vectors, with linear probes.
@@ -132,26 +125,9 @@ def probe(
         collection: Generated scenes: 'scenes:2000?seed=1', with a seed that no training used.
         out: Where to write: a folder for probes.json and probes.html.
     """
-    from visir.collections import open_collection
-    from visir.encoders import encode_dense, load
-    from visir.errors import require
-    from visir.evaluation.probes import probe_vectors
     from visir.reports.probes import PROBES, probe_report
-    from visir.storage import check_new_folder
 
-    if out is not None:
-        check_new_folder(out, PROBES, replace=replace)
-    require("sklearn", extra="shortcuts", purpose="visir probe")  # before an hour of encoding, not after
-    opened = open_collection(collection)
-    if shortcuts:
-        from visir.shortcuts import inject
-
-        opened = inject(opened, shortcuts)
-    opened = opened.split(split)
-    encoder = load(model, device=device, dtype=dtype)
-    images, texts = (encode_dense(encoder, opened, side, batch_size=batch_size) for side in ("image", "text"))
-    result = probe_vectors(opened, images, texts, folds=folds, seed=seed)
-    output.finish(probe_report(result), result.to_dict(), out)
+    call.study(probe_report, PROBES, out, replace)
 
 
 # The verbs of tokens, for every application that has a service: who may do what.

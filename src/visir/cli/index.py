@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from visir.cli import output
-from visir.cli.options import argument, name_value_pairs, of, option, single_or_all
+from visir.cli.options import argument, name_value_pairs, option, single_or_all
 from visir.cli.output import ShownAnswer, show_answers
-from visir.cli.verbs import examples, group
+from visir.cli.verbs import group
 from visir.display import counted
 
 if TYPE_CHECKING:
@@ -490,40 +490,23 @@ app = group(
 )
 
 
-# `visir search`: ask a collection in words or with a picture.
+# `visir search` of a collection; the verb, which searches libraries too, is in `visir.library.cli.search`.
 
 
-@examples(
-    "visir search ~/Photos 'a dog on a beach' --model openai/clip-vit-base-patch32",
-    "visir search photos.visir 'a dog on a beach'",
-    "visir search scenes:100 --image photo.jpg --model pixels",
-)
-def search(
-    collection: Annotated[str, argument("SOURCE")],
-    text: str | None = None,
-    model: str | None = None,
-    image: Path | None = None,
-    k: int = 10,
-    to: Annotated[str | None, option(metavar="SIDE", autocompletion=of)] = None,
-    index: Annotated[Path | None, option(metavar="FOLDER")] = None,
-    split: str | None = None,
-    images: list[str] | None = None,
-    skip_broken: Annotated[bool, option("--skip-broken", hidden=True)] = True,
-    device: str | None = None,
+def search_collection(
+    collection: str,
+    *,
+    text: str | None,
+    model: str | None,
+    image: Path | None,
+    k: int,
+    to: str | None,
+    index: Path | None,
+    split: str | None,
+    images: list[str] | None,
+    device: str | None,
 ) -> None:
-    """Search photos or a collection with words or a picture.
-
-    A folder or a collection is encoded first; the vectors are kept, so that the next search is fast. Pictures that
-    cannot be read are set aside, and named. A library is
-    searched at once, by its own model; its filters and further options are in `visir library search`, those of an
-    index in `visir index search`. With a model of weighted words (visir sparsify) the terms that matched are shown.
-
-    Args:
-        collection: A folder of photos, a library (visir library make), or a collection in any known format.
-        to: What is found: images or captions. Default: images for a text, both for a picture.
-        index: Ask this index of the collection (visir index build), by its own model.
-        skip_broken: Set pictures aside that cannot be read: always so, here.
-    """
+    """Search a collection with a text or a picture, and show the answers."""
     from visir.cli.encode import print_set_aside
     from visir.cli.shortcuts import matched_terms, picture_vector
     from visir.collections import open_collection

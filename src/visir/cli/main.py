@@ -13,7 +13,7 @@ from typing import NoReturn, TextIO
 import typer
 
 import visir
-from visir.cli.verbs import FIRST_PAGE, GROUPS, VerbCommand, VerbGroup, prepare, verb
+from visir.cli.verbs import FIRST_PAGE, GROUPS, FirstGroup, group
 from visir.plugins import APPLICATIONS, Verb, applications, left_out, load_target
 
 # How a process ends at Ctrl-C: with a line and status 130, never with a traceback.
@@ -31,34 +31,7 @@ def stop() -> NoReturn:
     sys.exit(INTERRUPTED)
 
 
-app = typer.Typer(
-    name="visir",
-    cls=VerbGroup,
-    help="Image-text search whose numbers can be trusted.",
-    invoke_without_command=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-
-def _print_version(is_given: bool) -> None:
-    if is_given:
-        typer.echo(f"visir {visir.__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _root(
-    context: typer.Context,
-    version: bool = typer.Option(False, "--version", callback=_print_version, is_eager=True, help="Print the version."),
-) -> None:
-    """Search, measure and train models of images and texts."""
-    if context.invoked_subcommand is None:
-        typer.echo(FIRST_PAGE.format(version=visir.__version__), nl=False)
-
-
 ROAD = (
-    Verb("search", "visir.cli.index:search", group="find"),
     Verb("evaluate", "visir.cli.evaluate:evaluate", group="measure"),
     Verb("compare", "visir.cli.compare:compare", group="measure"),
     Verb("explain", "visir.cli.compare:explain", group="measure"),
@@ -87,8 +60,8 @@ ROAD = (
 """The verbs of the road, in the order of `visir --help` within their groups."""
 
 
-def all_verbs() -> list[Verb]:
-    """Every verb, group by group: those of the road, and those of applications at their positions."""
+def all_verbs() -> dict[str, Verb]:
+    """Every verb by name, group by group: those of the road, and those of applications at their positions."""
     verbs = {entry.name: entry for entry in ROAD}
     for application in applications():
         for registered in application.verbs:
@@ -101,14 +74,14 @@ def all_verbs() -> list[Verb]:
             if entry.group not in GROUPS:
                 _leave_out(application.name, entry, f"unknown group {entry.group!r}; known: {', '.join(GROUPS)}")
                 continue
-            try:
-                load_target(entry.target)
-            except Exception as fault:  # a broken package must not stop the other verbs
-                _leave_out(application.name, entry, f"{type(fault).__name__}: {fault}")
-                continue
+            if not entry.target.startswith("visir."):  # one of visir's own is imported when somebody looks at it
+                try:
+                    load_target(entry.target)
+                except Exception as fault:  # a broken package must not stop the other verbs
+                    _leave_out(application.name, entry, f"{type(fault).__name__}: {fault}")
+                    continue
             verbs = _inserted(verbs, entry)
-    order = list(GROUPS)
-    return sorted(verbs.values(), key=lambda entry: order.index(entry.group))
+    return {name: entry for heading in GROUPS for name, entry in verbs.items() if entry.group == heading}
 
 
 def _leave_out(application: str, entry: Verb, reason: str) -> None:
@@ -126,12 +99,24 @@ def _inserted(verbs: dict[str, Verb], new: Verb) -> dict[str, Verb]:
     return {name: new if name == new.name else verbs[name] for name in names}
 
 
-for _one in all_verbs():
-    _target = load_target(_one.target)
-    if isinstance(_target, typer.Typer):
-        app.add_typer(prepare(_target), name=_one.name, rich_help_panel=GROUPS[_one.group])
-    else:
-        app.command(_one.name, cls=VerbCommand, rich_help_panel=GROUPS[_one.group])(verb(_target))
+def _print_version(is_given: bool) -> None:
+    if is_given:
+        typer.echo(f"visir {visir.__version__}")
+        raise typer.Exit
+
+
+def _root(
+    context: typer.Context,
+    version: bool = typer.Option(False, "--version", callback=_print_version, is_eager=True, help="Print the version."),
+) -> None:
+    """Search, measure and train models of images and texts."""
+    if context.invoked_subcommand is None:
+        typer.echo(FIRST_PAGE.format(version=visir.__version__), nl=False)
+
+
+app = group("visir", "Image-text search whose numbers can be trusted.", all_verbs(), FirstGroup)
+app.info.no_args_is_help, app.info.invoke_without_command = False, True
+app.callback()(_root)
 
 
 _show_others = warnings.showwarning

@@ -122,7 +122,7 @@ def finish(
     current().shown += report.headline or report.tables[:1]  # what the report itself writes: `to_latex`
     for part in report.printed or report.headline or report.tables[:1]:
         if isinstance(part, str):
-            text(part)
+            text(part, "bold" if part.startswith("→") else None)
         else:
             table(part, latex=False)
     if out is not None:

@@ -257,7 +257,7 @@ def merge(model: Annotated[Path, argument("MODEL")], out: Path) -> None:
     "visir truncation captions.csv --model all-MiniLM-L6-v2 --count-only",
 )
 @reports
-def truncation(call: Call) -> None:
+def truncation(call: Call, out: Path | None = None, replace: bool = False) -> None:
     """Say what truncation costs.
 
     Say how many captions are longer than the model reads, what share of their words is lost, and how often cut and
@@ -265,16 +265,19 @@ def truncation(call: Call) -> None:
 
     Args:
         count_only: Count tokens and words; encode and search nothing.
+        out: Where to write: a folder for the tables, as a page and as JSON.
     """
     from visir.reports.by_label import truncation_tables
+    from visir.reports.report import REPORT, StudyReport
+    from visir.storage import check_new_folder
 
+    if out is not None:
+        check_new_folder(out, REPORT, replace=replace)
     outcome = call(evaluate=not call.given["evaluate"])
-    tables = truncation_tables(outcome)
     parts = {"by_truncation": outcome.by_truncation, "by_length": outcome.by_length, "differences": outcome.differences}
     rows = {name: part.to_arrow().to_pylist() for name, part in parts.items() if part is not None}
-    output.answer(output.plain({**outcome.to_arrow().to_pylist()[0], **rows}))
-    for table in tables:
-        output.table(table)
+    report = StudyReport.of_parts("truncation", f"What truncation costs {outcome.system}", truncation_tables(outcome))
+    output.finish(report, {**outcome.to_arrow().to_pylist()[0], **rows}, out)
 
 
 # Which terms matched, beside the answers that a terminal shows.

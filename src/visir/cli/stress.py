@@ -135,25 +135,17 @@ def granularity(call: Call, out: Path | None = None, replace: bool = False) -> N
         profile: Rules: paper (nearest to Table 1), strict (what the names say), per-noun; both: the first two.
         out: Where to write: a folder for JSON, CSV, the values of every caption, and a page.
     """
-    from visir.collections import open_collection
-    from visir.errors import ConfigurationError, VisirError, nearest
+    from visir.errors import ConfigurationError, nearest
     from visir.evaluation.granularity import BOTH
     from visir.reports.granularity import GRANULARITY, granularity_report
     from visir.robustness.granularity import PROFILES
-    from visir.storage import check_new_folder
 
     profile = call.given["profiles"]
-    if out is not None and (out / "granularity.json").is_file() and not replace:
-        raise VisirError(f"{out} holds a report already.", hint="name a new folder, or replace it with --replace")
-    if out is not None:
-        check_new_folder(out, GRANULARITY, replace=True)
     if profile not in (*PROFILES, "both"):
         raise ConfigurationError(
             f"unknown profile {profile!r}", hint=nearest(profile, (*PROFILES, "both")), code="unknown-profile"
         )
-    sides = {name: open_collection(call.given[name]) for name in ("source", "against") if call.given[name] is not None}
-    outcome = call(profiles=BOTH if profile == "both" else (profile,), **sides)
-    output.finish(granularity_report(outcome), outcome.to_dict(), out)
+    call.study(granularity_report, GRANULARITY, out, replace, profiles=BOTH if profile == "both" else (profile,))
 
 
 _PAGE, _TABLES = "stress.html", "tables.md"

@@ -24,6 +24,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from visir.cli.options import OPTIONS, OUTPUT, VerbOption, argument, front, single_or_all
+from visir.plugins import Verb, load_target
 from visir.terminal import safe, trusted
 
 if TYPE_CHECKING:
@@ -76,19 +77,20 @@ def verb(function: Callable[..., Any]) -> Callable[..., Any]:
         return function
     if is_study(function):
         function = _study(function)
-    parameters = _parameters(function)
+    made = getattr(function, "made", lambda item: item)(function)
+    parameters = _parameters(made)
     is_quiet = getattr(function, "streams", False)
     added = [] if is_quiet else [name for name in _PRINTED if name != "latex" or getattr(function, "reports", False)]
 
-    @functools.wraps(function)
+    @functools.wraps(made)
     def run(**options: Any) -> Any:
         from visir.cli.output import printing
 
         if is_quiet:
-            return function(**options)
+            return made(**options)
         printed = {name: options.pop(name) for name in added}
         with printing(**printed, replace=options.get("replace", False)):
-            return function(**options)
+            return made(**options)
 
     parameters += [_shown(name, *_PRINTED[name]) for name in added]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -294,22 +296,32 @@ class Call:
             first.append(values.pop(item))
         return function(*first, **values)
 
+    def study(
+        self, report: Callable[[Any], Any], kind: Any, out: Path | None, replace: bool = False, **other: Any
+    ) -> None:
+        """Call it for a record that has a report: see before that its folder may be written, write it, print it."""
+        from visir.cli import output
+        from visir.storage import check_new_folder
 
-def calls(
-    target: str, *, leave: str = "", also: str = "", **differ: VerbOption
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
+        if out is not None:
+            check_new_folder(out, kind, replace=replace)
+        record = self(**other)
+        output.finish(report(record), record.to_dict(), out)
+
+
+def calls(target: str, *, leave: str = "", also: str = "", **differ: VerbOption) -> Callable[[F], F]:
     """Make a verb of what calls "module:function": where it says `call`, the function's own parameters stand.
 
     `leave` are parameters that the command line has not, `also` shared options of what the function passes on,
     and `differ` says where names or types differ. The verb's `Args:` say what differs in words.
     """
-    known = {name: item for name, item in parameters_of(target).items() if name not in leave.split()}
-    assert differ.keys() <= known.keys(), f"{target} has no {', '.join(differ.keys() - known.keys())}"
-    python_names = {differ[name].name or name if name in differ else name: name for name in (*known, *also.split())}
-    unset = frozenset(also.split())
-    anything = {shown for shown, name in python_names.items() if name in known and known[name].annotation == "Any"}
 
-    def verb_of(function: Callable[..., None]) -> Callable[..., None]:
+    def made(function: Callable[..., None]) -> Callable[..., None]:
+        known = {name: item for name, item in parameters_of(target).items() if name not in leave.split()}
+        assert differ.keys() <= known.keys(), f"{target} has no {', '.join(differ.keys() - known.keys())}"
+        python_names = {differ[name].name or name if name in differ else name: name for name in (*known, *also.split())}
+        unset = frozenset(also.split())
+        anything = {shown for shown, name in python_names.items() if name in known and known[name].annotation == "Any"}
         texts = _texts(inspect.getdoc(function) or "", whole=True)
 
         def run(**options: Any) -> None:
@@ -320,13 +332,23 @@ def calls(
             }
             function(call=Call(target, given, unset), **options)
 
-        made = [
+        rows = [
             _made(shown, known.get(name), differ.get(name), texts.get(shown, ""))
             for shown, name in python_names.items()
         ]
-        return _with_options(function, run, "call", made)
+        return _with_options(function, run, "call", rows)
 
-    return verb_of
+    return _later(made)
+
+
+def _later(made: Callable[..., Any]) -> Callable[[F], F]:
+    """Note how a verb is made of a function: that waits until somebody looks at the verb."""
+
+    def noted(function: F) -> F:
+        function.made = made  # type: ignore[attr-defined]
+        return function
+
+    return noted
 
 
 def _made(name: str, item: _Parameter | None, how: VerbOption | None, about: str) -> inspect.Parameter:
@@ -359,17 +381,18 @@ def _with_options(
     return run
 
 
-def serves(**defaults: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Make a verb that serves: where it says `asked`, the options of every service stand, with these defaults."""
-    made = [item.replace(default=defaults.get(item.name, item.default)) for item in _parameters(front)]
+def serves(**defaults: Any) -> Callable[[F], F]:
+    """Make a verb that serves: where it says `front`, the options of every service stand, with these defaults."""
 
-    def verb_of(function: Callable[..., None]) -> Callable[..., None]:
+    def made(function: Callable[..., None]) -> Callable[..., None]:
+        rows = [item.replace(default=defaults.get(item.name, item.default)) for item in _parameters(front)]
+
         def run(**options: Any) -> None:
-            function(front=front(**{item.name: options.pop(item.name) for item in made}), **options)
+            function(front=front(**{item.name: options.pop(item.name) for item in rows}), **options)
 
-        return _with_options(function, run, "front", made)
+        return _with_options(function, run, "front", rows)
 
-    return verb_of
+    return _later(made)
 
 
 # A heading between lines of text.
@@ -421,73 +444,190 @@ SHELVES = {
 """
 
 
+FORMER = {
+    "library search": "search",
+    "serve": "library serve",
+    "token": "library token",
+    "categories": "products",
+    "intent": "sessions",
+    "study": "papers",
+}
+"""Earlier spellings of commands, which are listed nowhere and still work → the command."""
+FORMER_OPTIONS = {"force": "replace"}
+"""Earlier spellings of options, which work in every command that has the option."""
+
+
+class Commands(Mapping[str, Any]):
+    """Commands by name: each is imported, and built with all its options, when somebody looks at it."""
+
+    def __init__(self, verbs: Mapping[str, Any]) -> None:
+        self.verbs = verbs
+        """A function, a `typer.Typer`, or a `visir.plugins.Verb` that names one of the two."""
+        self._built: dict[str, Any] = {}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.verbs)
+
+    def __len__(self) -> int:
+        return len(self.verbs)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.verbs
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._built:
+            self._built[name] = _command(name, self.target(name), self.heading(name))
+        return self._built[name]
+
+    def target(self, name: str) -> Any:
+        """The function, or the group."""
+        held = self.verbs[name]
+        return load_target(held.target) if isinstance(held, Verb) else held
+
+    def heading(self, name: str) -> str | None:
+        """The heading under which a verb stands."""
+        held = self.verbs[name]
+        return GROUPS[held.group] if isinstance(held, Verb) else None
+
+    def about(self, name: str) -> str:
+        """What a verb does, in a line; its options are not looked at."""
+        target = self.target(name)
+        about = self[name].help if isinstance(target, typer.Typer) else help_text(target.__doc__ or "", ())
+        return str(about or "").partition("\n\n")[0]
+
+    def only(self, heading: str) -> Commands:
+        """Those under a heading."""
+        return Commands({name: held for name, held in self.verbs.items() if self.heading(name) == heading})
+
+
+def _command(name: str, target: Any, heading: str | None) -> Any:
+    """What the parser takes: a group, or a verb with its options."""
+    made: Any
+    if isinstance(target, typer.Typer):
+        made = typer.main.get_group(prepare(target))
+    else:
+        alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+        alone.command(name, cls=VerbCommand)(verb(target))
+        made = typer.main.get_command(alone)
+    made.name, made.rich_help_panel = name, heading
+    return made
+
+
 class VerbGroup(TyperGroup):
-    """Verbs in the order in which they were registered; an unknown one is answered with the nearest."""
+    """Verbs in their order; an unknown one is answered with the nearest."""
+
+    verbs: Mapping[str, Any] = {}
+    """Of a group that `group` made: what `Commands` takes."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        if self.verbs:
+            self.commands: Any = Commands(self.verbs)
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """The names: group by group, in the order of registration; then groups that have a name."""
-        headings = list(GROUPS.values())
-
-        def place(name: str) -> int:
-            heading = _heading(self.commands[name])
-            return headings.index(heading) if heading in headings else len(headings)
-
-        return [*sorted(self.commands, key=place), *(SHELVES if ctx.parent is None else ())]
+        """The names, without a look at what they call."""
+        return [*self.commands]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """A verb, or a group of those that stand here."""
-        verb_here = super().get_command(ctx, cmd_name)
-        if verb_here is not None or ctx.parent is not None or cmd_name not in SHELVES:
-            return verb_here
-        title, about = SHELVES[cmd_name]
-        held = {name: command for name, command in self.commands.items() if _heading(command) == title}
-        return VerbGroup(name=cmd_name, commands=held, help=about, no_args_is_help=True)
+        """A command of this group; by an earlier name one from anywhere."""
+        if cmd_name in self.commands:
+            return self.commands[cmd_name]
+        path, above = [cmd_name], ctx
+        while above.parent is not None:
+            path, above = [above.info_name, *path], above.parent
+        command: Any = above.command
+        for name in FORMER.get(" ".join(path), "").split():
+            command = command.commands.get(name) if command is not None else None
+        return None if command is above.command else command
+
+    def listed(self) -> dict[str, list[tuple[str, str]]]:
+        """Heading → the names that the help lists, each with what it does."""
+        return {"Commands": [(name, _line(self.commands, name)) for name in self.commands]}
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        """The names that begin so: no verb is built for it."""
+        from typer._click.shell_completion import CompletionItem
+
+        names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
+        return [CompletionItem(name, help=_line(self.commands, name)) for name in names]
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Print the help: commands under their headings."""
+        print_help(self, ctx, self.listed())
 
-        listed: dict[str, list[tuple[str, str]]] = {}
-        shelves = {title: name for name, (title, _) in SHELVES.items()} if ctx.parent is None else {}
-        for name in self.list_commands(ctx):
-            heading = _heading(self.get_command(ctx, name)) or "Commands"
-            if ctx.parent is None and (name in SHELVES or name == "help"):
-                continue  # a shelf stands where its verbs would; of help the last line tells
-            shown = shelves.get(heading, name)
-            under = GROUPS["applications"] if shown in shelves.values() else heading
-            line = (shown, (self.get_command(ctx, shown).help or "").partition("\n\n")[0])
-            if line not in listed.setdefault(under, []):
-                listed[under].append(line)
-        print_help(self, ctx, listed)
-        if ctx.parent is None:
-            typer.echo("The command for a purpose: visir help WORD")
+    def meant(self, name: str, ctx: Any) -> str:
+        """What somebody may have meant who typed an unknown name: a command line, or ""."""
+        from difflib import get_close_matches
+
+        close = get_close_matches(name, self.list_commands(ctx), n=1, cutoff=0.5)
+        called = ctx.command_path.replace("python -m ", "")
+        return _deeper(ctx.find_root().command, name) or (f"{called} {close[0]}" if close else "")
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """The verb that is named. A place in its stead is answered with what can be done with a place."""
-        from difflib import get_close_matches
-
         from visir.errors import ConfigurationError
 
         if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
             name, called = args[0], ctx.command_path.replace("python -m ", "")
-            if name in APART and ctx.parent is None:
-                raise ConfigurationError(
-                    f"visir {name} is a package of its own.",
-                    hint=f"pip install {APART[name]}",
-                    code="package-of-its-own",
-                )
             if Path(name).exists() or "/" in name:
                 raise ConfigurationError(f"{name!r} is a place, not a command.", hint=_for_place(name))
-            close = get_close_matches(name, self.list_commands(ctx), n=1, cutoff=0.5)
-            meant = _deeper(ctx.find_root().command, name) or (f"{called} {close[0]}" if close else "")
+            meant = self.meant(name, ctx)
             hint = f"did you mean: {meant}? All commands: {called} --help" if meant else f"{called} --help lists them"
             raise ConfigurationError(f"there is no command {called} {name}.", hint=hint)
         return super().resolve_command(ctx, args)
 
 
-def _heading(command: Any) -> str | None:
-    """The heading under which a verb stands."""
-    shown = getattr(command, "rich_help_panel", None)
-    return shown if isinstance(shown, str) else None
+class FirstGroup(VerbGroup):
+    """`visir` itself: its verbs stand under headings, and some of them on shelves."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The verbs, heading by heading, then the shelves."""
+        return [*self.commands, *SHELVES]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """A verb, or a group of those that stand here."""
+        if cmd_name in self.commands or cmd_name not in SHELVES:
+            return super().get_command(ctx, cmd_name)
+        title, about = SHELVES[cmd_name]
+        return VerbGroup(name=cmd_name, commands=self.commands.only(title), help=about, no_args_is_help=True)
+
+    def listed(self) -> dict[str, list[tuple[str, str]]]:
+        """The verbs under their headings; a shelf stands where its verbs would; the last line tells of `help` and `demo`."""
+        shelves = {title: name for name, (title, _) in SHELVES.items()}
+        rows: dict[str, list[tuple[str, str]]] = {}
+        for name in self.commands:
+            heading = self.commands.heading(name)
+            if heading in shelves:
+                line = (shelves[heading], SHELVES[shelves[heading]][1])
+                if line not in rows.setdefault(GROUPS["applications"], []):
+                    rows[GROUPS["applications"]].append(line)
+            elif name not in ("help", "demo"):
+                rows.setdefault(heading, []).append((name, self.commands.about(name)))
+        return rows
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the help, and how a command is found that it does not list."""
+        super().format_help(ctx, formatter)
+        typer.echo("Everything once: visir demo. The command for a purpose: visir help WORD")
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """The verb that is named; one of a package that is not installed is answered with its name."""
+        from visir.errors import ConfigurationError
+
+        if args and args[0] in APART and args[0] not in self.commands:
+            raise ConfigurationError(
+                f"visir {args[0]} is a package of its own.",
+                hint=f"pip install {APART[args[0]]}",
+                code="package-of-its-own",
+            )
+        return super().resolve_command(ctx, args)
+
+
+def _line(commands: Mapping[str, Any], name: str) -> str:
+    """What a command does; `commands` may be those of a group that another package made."""
+    if isinstance(commands, Commands):
+        return commands.about(name) if name in commands else SHELVES[name][1]
+    return (commands[name].help or "").partition("\n\n")[0]
 
 
 def every_verb(command: Any, path: str = "visir") -> Iterator[tuple[str, Any]]:
@@ -532,12 +672,10 @@ _MATCHING = 12
 
 def _deeper(root: Any, name: str) -> str:
     """The same name somewhere else: "library make" for "make"."""
-    for first, command in root.commands.items():
-        if name == first:
-            return f"visir {first}"
-        if name in getattr(command, "commands", {}):
-            return f"visir {first} {name}"
-    return ""
+    if name in root.commands:
+        return f"visir {name}"
+    groups = ((first, getattr(command, "commands", {})) for first, command in root.commands.items())
+    return next((f"visir {first} {name}" for first, below in groups if name in below), "")
 
 
 def _for_place(name: str) -> str:
@@ -669,13 +807,16 @@ def _section(console: Any, heading: str, rows: Iterable[tuple[Text, Text]], widt
             console.print(Padding(start, 0))
 
 
-def group(name: str, about: str, verbs: dict[str, Callable[..., Any]]) -> typer.Typer:
-    """A group of verbs: `visir NAME VERB`."""
-
-    made = typer.Typer(name=name, help=about, cls=VerbGroup, no_args_is_help=True)
+def group(name: str, about: str, verbs: Mapping[str, Any], kind: type[VerbGroup] = VerbGroup) -> typer.Typer:
+    """A group of verbs: `visir NAME VERB`. A verb is a function, another group, or a `visir.plugins.Verb`."""
+    made = typer.Typer(
+        name=name, help=about, cls=type(kind.__name__, (kind,), {"verbs": verbs}), no_args_is_help=True,
+        pretty_exceptions_enable=False, context_settings={
+            "help_option_names": ["-h", "--help"],
+            "token_normalize_func": lambda name: FORMER_OPTIONS.get(name, name),
+        },
+    )  # fmt: skip
     made.callback(help=about)(_nothing)
-    for verb_name, function in verbs.items():
-        made.command(verb_name, cls=VerbCommand)(verb(function))
     return made
 
 
@@ -684,9 +825,9 @@ def _nothing() -> None:
 
 
 def prepare(target: typer.Typer) -> typer.Typer:
-    """Make verbs of all functions of a group, also of one from another package."""
-    from typer.core import TyperGroup
-
+    """A group, also one of another package that says everything in Typer's way, with verbs of visir's kind."""
+    if isinstance(target.info.cls, type) and issubclass(target.info.cls, VerbGroup):
+        return target
     for command in target.registered_commands:
         if command.callback is not None:
             command.callback, command.cls = verb(command.callback), VerbCommand

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isnan, nan
@@ -104,6 +105,9 @@ def contestants_of(given: Sequence[Any], qrels: Any = None, measures: Sequence[s
     if qrels is None:
         results = [_result(value, name) for name, value in named]
         return Contestants(tuple(results), _labels(results))
+    if all(name is None and isinstance(value, (str, Path)) for name, value in named):
+        paths = [Path(value) for _, value in named]
+        named = list(zip(_names_of(paths), paths, strict=True))
     return _of_runs([(name, _run(value, name)) for name, value in named], qrels, measures)
 
 
@@ -114,6 +118,15 @@ def _named(given: Sequence[Any]) -> list[tuple[str | None, Any]]:
     if len(given) == 1 and isinstance(given[0], (list, tuple)):
         given = given[0]
     return [(None, value) for value in given]
+
+
+def _names_of(paths: Sequence[Path]) -> list[str]:
+    """Names of the files of runs without their endings; where two are alike what differs in their paths."""
+    absolute = [path.absolute() for path in paths]
+    shared = Path(os.path.commonpath([path.parent for path in absolute]))
+    stems, short = [path.stem for path in paths], [str(path.relative_to(shared)) for path in absolute]
+    numbered = [f"{name} ({number})" for number, name in enumerate(short, 1)]
+    return next((names for names in (stems, short) if len(set(names)) == len(names)), numbered)
 
 
 def _is_answers(value: Mapping[Any, Any]) -> bool:

@@ -7,8 +7,8 @@ from visir.plugins import Application, Verb
 APPLICATION = Application(
     "library",
     verbs=(
-        Verb("library", "visir.library.cli:app", group="find", after="search"),
-        Verb("search", "visir.library.cli.search:search", extends=True),
+        Verb("search", "visir.library.cli.search:search", group="find"),
+        Verb("library", "visir.library.cli:app", group="find"),
     ),
     views={
         "DuplicatePictures": "visir.library.views",

@@ -152,6 +152,13 @@ class StudyReport(Tabular, Plotted):
         rows = (" | ".join(cells[:6]) for cells in self.tables[0].texts()) if self.tables else ()
         return brief(self, f"{self.kind}: {self.title}", *rows)
 
+    @classmethod
+    def of_parts(cls, kind: str, title: str, parts: Sequence[Table | str]) -> StudyReport:
+        """Return the report of tables and sentences that a command prints one after the other."""
+        blocks: list[Block] = [Paragraph(part) if isinstance(part, str) else part for part in parts]
+        tables = [part for part in parts if isinstance(part, Table)]
+        return cls(kind, title, [Section("result", "Result", blocks)], headline=tables, printed=parts)
+
     @property
     def table(self) -> Table:
         """The table that says most."""

@@ -266,6 +266,25 @@ def explain_table(explanation: Explanation, *, limit: int = 8, decimals: int = 2
     return Table.of(columns, rows, caption="Which reading gives the published numbers", notes=notes)
 
 
+def fits_table(explanation: Explanation, *, limit: int = 5) -> Table:
+    """The published values beside those of the first readings, [1] and on: narrow, for a terminal and for a paper."""
+    fits = explanation.fits[:limit]
+    names = {(value.task, value.label): value.published for fit in fits for value in fit.values}
+    decimals = {name: decimals_of(name[1], explanation.decimals) for name in names}
+    rows: list[list[Cell]] = [
+        [task_words(task), label, f"{value:.{decimals[task, label]}f}"] for (task, label), value in names.items()
+    ]
+    for fit in fits:
+        ours = {(value.task, value.label): value for value in fit.values}
+        for name, row in zip(names, rows, strict=True):
+            value = ours.get(name)
+            mark = "" if value is None or value.digits == "off" else "*"
+            row.append(None if value is None else f"{value.ours:.{decimals[name]}f}{mark}")
+    columns = [Column("task"), Column("value"), Column("published", 0)]
+    columns += [Column(f"[{number}]", 0) for number in range(1, len(fits) + 1)]
+    return Table.of(columns, rows, notes=["* equal to the printed digits"])
+
+
 def denominators_table(digits: Denominators) -> Table:
     """Which sizes can give the values of each row, how likely each fits by accident, and which cannot."""
     columns = [Column(name) for name in ("system", "collection", "task", "printed", "can come from", "cannot")]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
+from visir.collections import open_collection
 from visir.display import Displayed, Tabular, brief
+from visir.encoders import load
 from visir.errors import ConfigurationError, VisirError, nearest
 from visir.evaluation.brittleness_runs import evaluate_log, is_log
 from visir.evaluation.brittleness_runs import read as read_log
@@ -21,6 +24,7 @@ from visir.evaluation.published import Published, PublishedRow
 from visir.evaluation.published.denominators import remarks
 from visir.evaluation.published.judge import EXAMPLE, Digits, Judgement, judge_one, measure_of, published_row
 from visir.evaluation.results import Evaluation, load_evaluation
+from visir.evaluation.systems import EncoderSystem
 from visir.evaluation.systems.given import vectors_by_side
 from visir.records import TASKS, Collection, Protocol, Vectors
 from visir.robustness.perturbations import PERTURBATIONS
@@ -95,6 +99,7 @@ class Explanation(Tabular):
         remarks: What the published row shows by itself (see `published.denominators.remarks`), and which values are
             doubtful in print.
         accidents: The expected number of readings that fit by accident.
+        decimals: How many decimals the published values are printed with; a label with its own has those.
     """
 
     sentence: str
@@ -104,6 +109,7 @@ class Explanation(Tabular):
     scored: str
     remarks: tuple[str, ...] = ()
     accidents: float = 0.0
+    decimals: int = 2
 
     def __repr__(self) -> str:
         first = [f"{100 * fit.distance:.2f} % off: {fit.reading}" for fit in self.fits[:3]]
@@ -125,8 +131,10 @@ def explain(
     result: Any,
     published: Any,
     *,
-    source: Collection | None = None,
+    source: Any = None,
     vectors: Any = None,
+    model: Any = None,
+    also: Sequence[str] | None = None,
     direction: str | None = None,
     system: str | None = None,
     collection: str | None = None,
@@ -142,10 +150,13 @@ def explain(
         published: The published values: {"t2i R@1": 30.4} or {"t2i": {"R@1": 30.4}}, in the units of the paper; a row;
             a table, by its name or its file. The labels "R@k" and "rsum" are read in every way; labels that name a
             measure ("hit@5", "mrr") have one meaning.
-        source: The collection of the result, with all its splits. With `vectors` it makes readings of other splits and
-            larger galleries computable.
+        source: The collection of the result, with all its splits, or its name. With `vectors` or `model` it makes
+            readings of other splits, candidates and similarities computable.
         vectors: (images, texts), or {"image": …, "text": …} as `visir.evaluate` takes them: those that the result was
             made from, of its split or of the whole collection.
+        model: The model of the result, or its name, in place of vectors: it encodes the splits that are tried.
+        also: Further splits that `model` encodes, or "all". None is val and test, and whatever a file of vectors
+            holds.
         direction: "t2i" or "i2t": explain the values of this direction only. Labels then need no direction.
         system: The name of the system in the published table, where it is another.
         collection: The name of the collection in the published table, where it is another.
@@ -157,8 +168,8 @@ def explain(
     Raises:
         VisirError: The row has no value for the tasks of the runs; the collection is not that of the result; or
             vectors are given for a run that is re-ranked or has no recorded similarity, or they are not those of it.
-        ConfigurationError: A label of the row is not a measure, a value is no number, the direction is unknown, or
-            `source` or `vectors` has another form.
+        ConfigurationError: A label of the row is not a measure, a value is no number, the direction or a split is
+            unknown, `model` is given without `source`, or `source` or `vectors` has another form.
 
     Example:
         >>> import visir
@@ -174,11 +185,15 @@ def explain(
         ('printed as fractions of 1, not in percent', 1)
     """
     if source is not None and not isinstance(source, Collection):
-        raise ConfigurationError(
-            f"source: a Collection is needed, not a {type(source).__name__}.",
-            hint="source=visir.open(…)",
-            code="collection-needed-not",
-        )
+        if not isinstance(source, (str, PathLike)):
+            raise ConfigurationError(
+                f"source: a Collection is needed, not a {type(source).__name__}.",
+                hint="source=visir.open(…)",
+                code="collection-needed-not",
+            )
+        source = open_collection(source)
+    if model is not None or also:
+        result, vectors = _searched_anew(result, source, model, also)
     material, names = _material(result, source, _pair(vectors))
     if direction is not None and direction not in material.runs:
         raise ConfigurationError(
@@ -216,6 +231,7 @@ def explain(
         search.bench.describe(labels),
         (*remarks(row, material.protocol), *_doubts(table, row, labels, material)),
         search.accidents,
+        decimals,
     )
 
 
@@ -245,10 +261,7 @@ def _material(
     if isinstance(result, Material):
         material = replace(result, source=source or result.source, vectors=vectors or result.vectors)
         return material, ("", result.protocol.collection if result.protocol is not None else "")
-    if isinstance(result, (str, Path)):
-        result = evaluate_log(read_log(result)) if is_log(result) else load_evaluation(result)
-    if not isinstance(result, Evaluation):
-        raise ConfigurationError(f"cannot explain a {type(result).__name__}.", hint=EXAMPLE, code="cannot-explain")
+    result = _evaluation(result)
     if not result.runs:
         raise VisirError(
             f"{result.system}: the runs are not at hand, and a reading is computed from them.",
@@ -256,6 +269,59 @@ def _material(
             code="runs-not-hand-reading",
         )
     return Material.of(result, vectors, source), (result.system, result.protocol.collection)
+
+
+def _evaluation(result: Any) -> Evaluation:
+    if isinstance(result, (str, Path)):
+        result = evaluate_log(read_log(result)) if is_log(result) else load_evaluation(result)
+    if not isinstance(result, Evaluation):
+        raise ConfigurationError(f"cannot explain a {type(result).__name__}.", hint=EXAMPLE, code="cannot-explain")
+    return result
+
+
+def _searched_anew(
+    result: Any, source: Collection | None, model: Any, also: Sequence[str] | None
+) -> tuple[Evaluation, tuple[Vectors, Vectors]]:
+    """The result, and the vectors by `model` of the splits that are tried: of all, where a file has them already."""
+    evaluation = _evaluation(result)
+    protocol = evaluation.protocol
+    if source is None or model is None:
+        what = "also names splits whose vectors are computed: " if model is None else "to search anew, "
+        raise ConfigurationError(
+            f"{what}collection and model are both needed.", hint="source=COLLECTION, model=MODEL (--data, --model)"
+        )
+    if protocol.rerank:
+        raise ConfigurationError(
+            f"{evaluation.system} is re-ranked ({protocol.rerank}); a new search would leave the second stage out.",
+            hint="explain it without collection and model",
+        )
+    if source.fingerprint != protocol.collection_fingerprint:  # before hours of encoding
+        raise ConfigurationError(
+            f"{source.name} is not the collection of this result (fingerprint {source.fingerprint[:12]}, the "
+            f"result's {protocol.collection_fingerprint[:12]}).",
+            hint="name the collection that was evaluated",
+        )
+    splits = [name for name in source.splits if name]
+    unknown = [name for name in also or () if name not in (*splits, "all")]
+    if unknown:
+        raise ConfigurationError(
+            f"also: there is no split {', '.join(map(repr, unknown))}.", hint=nearest(unknown[0], (*splits, "all"))
+        )
+    encoder = load(model) if isinstance(model, (str, PathLike)) else model
+    system = EncoderSystem(encoder)
+
+    def encoded(part: Collection) -> tuple[Vectors, Vectors]:
+        return system.vectors(part.items("image"), "document"), system.vectors(part.items("text"), "query")
+
+    of_all = any("of the collection" in line for line in protocol.galleries.values()) or "all" in (also or ())
+    if encoder.card.family == "imported" and not of_all:
+        try:
+            return evaluation, encoded(source)
+        except VisirError:  # it holds vectors of some splits only
+            return evaluation, encoded(source.split(protocol.split))
+    others = also if also is not None else [name for name in splits if name in ("val", "test")]
+    wanted = dict.fromkeys([*protocol.split.split("+"), *others])
+    return evaluation, encoded(source if of_all or "all" in wanted else source.split("+".join(wanted)))
 
 
 def _fits(search: Search) -> list[Fit]:

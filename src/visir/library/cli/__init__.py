@@ -1,19 +1,17 @@
-"""`visir library`: photos made searchable, kept up to date, searched and served. One file per verb."""
+"""`visir library`: photos made searchable, kept up to date and served."""
 
 from __future__ import annotations
 
 from visir.cli.verbs import group
 from visir.library.cli.make import check, info, make, update, watch
-from visir.library.cli.search import search_in_library
 from visir.library.cli.serve import app as token
 from visir.library.cli.serve import duplicates, facets, serve
 
 app = group(
     "library",
-    "Photos made searchable, kept up to date, searched and served.",
+    "Photos made searchable, kept up to date and served; visir search searches them.",
     {
         "make": make,
-        "search": search_in_library,
         "serve": serve,
         "update": update,
         "watch": watch,
@@ -21,6 +19,6 @@ app = group(
         "facets": facets,
         "duplicates": duplicates,
         "check": check,
+        "token": token,
     },
 )
-app.add_typer(token, name="token")

@@ -1,14 +1,14 @@
-"""`visir search`, also for libraries, and `visir library search` with all that a library can be asked."""
+"""`visir search`: a folder, a collection or a library is asked with words or a picture."""
 
 from __future__ import annotations
 
 import base64
 import contextlib
-import inspect
 import io
 import os
+import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -16,11 +16,10 @@ import orjson
 import typer
 
 from visir.cli import output
-from visir.cli.index import search as search_collection
-from visir.cli.options import of, option
+from visir.cli.index import search_collection
+from visir.cli.options import argument, of, option
 from visir.cli.output import ShownAnswer, show_answers
 from visir.cli.verbs import examples, worded
-from visir.library.cli.make import LibraryFolder
 from visir.library.query_help import QUERY_HELP
 from visir.terminal import one_line
 
@@ -33,26 +32,37 @@ if TYPE_CHECKING:
     from visir.library.searcher import Searcher
 
 
-_FILTERS, _SYSTEMS = "Filters", "How it is searched"
+_FILTERS, _SYSTEMS = "In a library: filters", "In a library: how it is searched"
+_EVERYWHERE = {"collection", "text", "image", "k", "device", "skip_broken", "as_json", "quiet"}
+_OF_COLLECTIONS = {"model", "to", "index", "split", "images"}
+"""Options that a library does not take; all others are for libraries alone."""
 
 
 @worded(QUERY_HELP)
 @examples(
-    "visir library search photos.visir 'a red car'",
-    "visir library search photos.visir 'at night' --image beach.jpg",
-    "visir library search photos.visir 'a dog' --where 'width >= 800' --where 'taken >= 2024-05'",
+    "visir search ~/Photos 'a dog on a beach' --model openai/clip-vit-base-patch32",
+    "visir search photos.visir 'a dog on a beach'",
+    "visir search photos.visir 'at night' --image beach.jpg",
+    "visir search photos.visir 'a dog' --where 'width >= 800' --where 'taken >= 2024-05'",
+    "visir search scenes:100 --image photo.jpg --model pixels",
 )
-def search_in_library(
-    library: LibraryFolder,
+def search(
+    context: typer.Context,
+    collection: Annotated[str, argument("SOURCE")],
     text: str | None = None,
+    model: str | None = None,
     image: Path | None = None,
-    like: Annotated[str | None, option(metavar="PICTURE")] = None,
     k: int = 10,
-    offset: Annotated[int | None, option(metavar="N", min=0)] = None,
-    thumbnails: bool = True,
+    to: Annotated[str | None, option(metavar="SIDE", autocompletion=of("images", "captions"))] = None,
+    index: Annotated[Path | None, option(metavar="FOLDER")] = None,
+    split: str | None = None,
+    images: list[str] | None = None,
+    skip_broken: Annotated[bool, option("--skip-broken", hidden=True)] = True,
+    like: Annotated[str | None, option(metavar="PICTURE", panel=_FILTERS)] = None,
     where: Annotated[list[str] | None, option(metavar="CONDITION", panel=_FILTERS)] = None,
     category: Annotated[str | None, option(panel=_FILTERS)] = None,
     read_prices: Annotated[bool | None, option("--read-prices/--no-read-prices", panel=_FILTERS)] = None,
+    offset: Annotated[int | None, option(metavar="N", min=0, panel=_FILTERS)] = None,
     by: Annotated[
         str | None, option("--search-by", autocompletion=of("words", "vectors", "both"), panel=_SYSTEMS)
     ] = None,
@@ -61,69 +71,65 @@ def search_in_library(
     fusion: Annotated[str | None, option(autocompletion=of("rrf", "weighted"), panel=_SYSTEMS)] = None,
     weight: Annotated[float | None, option(metavar="SHARE", panel=_SYSTEMS)] = None,
     rerank: Annotated[int | None, option("--rerank-top", metavar="N", min=0, panel=_SYSTEMS)] = None,
+    thumbnails: Annotated[bool, option("--thumbnails/--no-thumbnails", panel=_SYSTEMS)] = True,
     device: str | None = None,
 ) -> None:
-    """Search a library with words, a picture, or both, among all pictures or those that pass filters.
+    """Search photos or a collection with words or a picture.
+
+    A folder or a collection is encoded first; the vectors are kept, so that the next search is fast. Pictures that
+    cannot be read are set aside, and named. A library is searched at once, by its own model, with words, a picture or
+    both, among all pictures or those that pass filters. With a model of weighted words (visir sparsify) the terms that
+    matched are shown. `visir index search` has the options of an index.
 
     Args:
-        image: Look for what fits this picture, beside or instead of a text.
+        collection: A folder of photos, a library (visir library make), or a collection in any known format.
+        text: What to look for.
+        image: Look for what fits this picture, instead of a text; in a library also beside one.
+        to: What is found: images or captions. Default: images for a text, both for a picture.
+        index: Ask this index of the collection (visir index build), by its own model.
+        skip_broken: Set pictures aside that cannot be read: always so, here.
         thumbnails: Show pictures where the terminal can.
         where: A condition: "width >= 800", "taken >= 2024-05", "camera contains canon" … Repeatable.
     """
-    from visir.library.layout import check_first_update_done
-
-    check_first_update_done(library)
-    search_library(library, locals())
-
-
-def search(context: typer.Context, **options: Any) -> None:
-    """As `search` of a collection, and a library is searched by its own model."""
+    options = dict(locals())
     from visir.errors import ConfigurationError, raise_faults
     from visir.library.layout import check_first_update_done, is_library
 
-    place = options["collection"]
-    check_first_update_done(Path(place))
-    if not is_library(place):
-        if "://" not in place:
-            from visir.collections.opening import COLLECTIONS
-            from visir.collections.sources import find_source
-
-            find_source(place, COLLECTIONS)  # a place that does not exist is the first thing to say
-        else:
-            from visir.collections.own_folders import check_no_own_folder
-
-            check_no_own_folder(place)
-        search_collection(**options)
+    check_first_update_done(Path(collection))
+    if is_library(collection):
+        given = _given(context, _OF_COLLECTIONS)
+        faults = [f"{flag}: {collection} is a library, which has its own model and pictures" for flag in given]
+        raise_faults(ConfigurationError, "search", faults, hint="leave it out; visir search --help lists what it takes")
+        search_library(Path(collection), options)
         return
-    faults = [f"{flag}: {place} is a library, which has its own model and pictures" for flag in _not_for_it(context)]
-    raise_faults(ConfigurationError, "search", faults, hint=f"leave it out; more options: visir library search {place}")
+    if "://" not in collection:
+        from visir.collections.opening import COLLECTIONS
+        from visir.collections.sources import find_source
 
-    shared = {name: options[name] for name in _SHARED}
-    others = dict.fromkeys(inspect.signature(search_in_library).parameters.keys() - _SHARED)
-    search_library(Path(place), {**others, "thumbnails": True, **shared})
+        find_source(collection, COLLECTIONS)  # a place that does not exist is the first thing to say
+    else:
+        from visir.collections.own_folders import check_no_own_folder
 
-
-_SHARED = {"text", "image", "k", "device"}
-
-
-def _not_for_it(context: typer.Context) -> list[str]:
-    """The options of the command line that a library does not take, as they are written: "--split"."""
-    flags = []
-    for parameter in context.command.params:
-        source = context.get_parameter_source(str(parameter.name))
-        is_given = source is not None and source.name == "COMMANDLINE"
-        if is_given and parameter.name not in {*_SHARED, "collection", "as_json", "quiet"}:
-            flags.append(max(parameter.opts, key=len))
-    return flags
+        check_no_own_folder(collection)
+    given = _given(context, {item.name for item in context.command.params} - _EVERYWHERE - _OF_COLLECTIONS)
+    faults = [f"{flag}: for libraries; {collection} is none" for flag in given]
+    raise_faults(
+        ConfigurationError, "search", faults, hint=f"make it one: visir library make {shlex.quote(collection)}"
+    )
+    search_collection(
+        collection, text=text, model=model, image=image, k=k, to=to, index=index, split=split, images=images,
+        device=device,
+    )  # fmt: skip
 
 
-# typer reads the options of a verb from its signature: those of the search in a collection, which are written once.
-_CONTEXT = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
-_PARAMETERS = [_CONTEXT, *inspect.signature(search_collection, eval_str=True).parameters.values()]
-search.__signature__ = inspect.Signature(_PARAMETERS)  # type: ignore[attr-defined]
-search.__annotations__ = {item.name: item.annotation for item in _PARAMETERS}
-search.__doc__ = search_collection.__doc__
-search.examples = search_collection.examples  # type: ignore[attr-defined]
+def _given(context: typer.Context, names: Collection[str | None]) -> list[str]:
+    """Those of some options that stand on the command line, as they are written: "--split"."""
+    sources = {item: context.get_parameter_source(str(item.name)) for item in context.command.params}
+    return [
+        max(item.opts, key=len)
+        for item, source in sources.items()
+        if item.name in names and source is not None and source.name == "COMMANDLINE"
+    ]
 
 
 # A library searched in the terminal, with thumbnails where it can show them.

@@ -43,6 +43,7 @@ def evaluate(
     baselines: Annotated[str, option("--baselines", "-b")] = "bm25,bm25:plain",
     show: Annotated[str | None, option()] = None,
     out: Path | None = None,
+    replace: bool = False,
     format: str | None = None,
     images: list[str] | None = None,
     option: list[str] | None = None,
@@ -69,7 +70,7 @@ def evaluate(
     if not names and not models:
         raise ConfigurationError("no system is named.", hint="name --model, --baselines, or both")
     if out is not None:
-        check_new_folder(out, CATEGORIES_RESULT, replace=True)
+        check_new_folder(out, CATEGORIES_RESULT, replace=replace)
     evaluation = call(
         catalogue=opened(call.given["catalogue"], format, images, option),
         systems=[*names, *(models or [])],

@@ -20,6 +20,6 @@ app = group(
         "serve": serve,
         "report": report,
         "ab-test": ab_test,
+        "token": token,
     },
 )
-app.add_typer(token, name="token")

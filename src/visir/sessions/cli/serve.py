@@ -261,14 +261,11 @@ def ab_test(call: Call, out: Path, replace: bool = False) -> None:
         share: Planned share of a variant, once for each.
     """
     from visir.sessions.reports.ab_test import AB_TEST, ab_test_report
-    from visir.storage import check_new_folder
 
     shares = {
         name: _share(name, value) for name, value in name_value_pairs(call.given["shares"], "--share").items()
     } or None
-    check_new_folder(out, AB_TEST, replace=replace)
-    test = call(shares=shares)
-    output.finish(ab_test_report(test), test.to_dict(), out)
+    call.study(ab_test_report, AB_TEST, out, replace, shares=shares)
 
 
 def _share(name: str, value: object) -> float:

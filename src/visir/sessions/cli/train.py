@@ -137,11 +137,8 @@ def describe(call: Call, out: Path, replace: bool = False) -> None:
         sessions: A folder that visir sessions make made.
     """
     from visir.sessions.reports.sessions import DESCRIPTION, sessions_report
-    from visir.storage import check_new_folder
 
-    check_new_folder(out, DESCRIPTION, replace=replace)
-    characterisation = call()
-    output.finish(sessions_report(characterisation), characterisation.to_dict(), out)
+    call.study(sessions_report, DESCRIPTION, out, replace)
 
 
 # `visir sessions generate`: a log whose causes are known.
