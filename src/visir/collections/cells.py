@@ -320,6 +320,13 @@ _MOMENTS = (
     ),
     # Web servers write their logs so: [11/Mar/2024:11:06:40 +0000].
     re.compile(rf"\[?(?P<day>\d\d?)/(?P<name>[A-Za-z]{{3}})/(?P<year>\d{{4}})[: ]{_CLOCK}\s*{_OFFSET}\]?"),
+    # With points the day stands first; a month that is named can stand anywhere.
+    re.compile(rf"(?P<day>\d\d?)\.(?P<month>\d\d?)\.(?P<year>\d{{4}})(?:,?\s+{_CLOCK})?\s*{_OFFSET}"),
+    re.compile(
+        rf"(?:[A-Za-z]{{3,9}},?\s+)?(?P<name>[A-Za-z]{{3,9}})\.?\s+(?P<day>\d\d?),?\s+(?P<year>\d{{4}})"
+        rf"(?:,?\s+{_CLOCK})?\s*{_OFFSET}(?:\s*\([^()]*\))?"
+    ),
+    re.compile(rf"(?P<day>\d\d?)[ -](?P<name>[A-Za-z]{{3,9}})\.?[ -](?P<year>\d{{4}})(?:,?\s+{_CLOCK})?\s*{_OFFSET}"),
 )
 
 
@@ -338,7 +345,7 @@ def moment_of(text: str) -> tuple[int, bool] | None:
         parts = match.groupdict()
         if parts.get("between") == "" and len(parts["month"] + parts["day"]) != 4:
             return None
-        month = _MONTHS.get(parts["name"].lower(), 0) if parts.get("name") else int(parts["month"])
+        month = _MONTHS.get(parts["name"][:3].lower(), 0) if parts.get("name") else int(parts["month"])
         day = datetime.combine(date(int(parts["year"]), month, int(parts["day"])), time())
         clock = timedelta(0)
         if parts["hour"]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import lzma
 import re
 import zlib
@@ -42,6 +43,9 @@ class TextLayout:
     delimiter: str = ","  # the character between two cells
     encoding: str = UTF_8  # of the file
     has_header: bool = True  # whether the first line has the names of the columns; without, they are called "1", "2", …
+    names_delimiter: bool = False  # whether a line before it says "sep=;", as Excel writes it
+    quotes: bool = True  # whether quotes enclose a cell; otherwise they are letters of it
+    old_mac: bool = False  # whether lines end with a carriage return alone
 
 
 def is_text_table(path: Path) -> bool:
@@ -49,7 +53,9 @@ def is_text_table(path: Path) -> bool:
     return plain_name(path).lower().endswith(TEXT_TABLES)
 
 
-def text_layout(path: Path, *, delimiter: str = "", encoding: str = "", header: str = "") -> TextLayout:
+def text_layout(
+    path: Path, *, delimiter: str = "", encoding: str = "", header: str = "", quotes: str = ""
+) -> TextLayout:
     """Return how a text table is written, by its beginning."""
     data = head(path)
     encoding = encoding or find_encoding(data)
@@ -61,12 +67,18 @@ def text_layout(path: Path, *, delimiter: str = "", encoding: str = "", header: 
             hint="for example latin-1, cp1252, utf-16 or gbk",
             code="no-encoding",
         ) from None
-    lines = [line for line in text.splitlines(keepends=True) if line.strip()][:20]
-    usual = "\t" if plain_name(path).lower().endswith(".tsv") else ","
-    delimiter = DELIMITERS.get(delimiter, delimiter) or find_delimiter(lines, usual)
+    lines = [line for line in text.splitlines(keepends=True) if line.strip()][:21]
+    said = _DELIMITER_SAID.fullmatch(lines[0]) if lines else None
+    lines = lines[1:] if said else lines[:20]
+    usual = said[1] if said else "\t" if plain_name(path).lower().endswith(".tsv") else ","
+    delimiter = DELIMITERS.get(delimiter, delimiter) or (said[1] if said else find_delimiter(lines, usual))
     first = next(iter(_parsed(lines[:1], delimiter)), [])
     has_header = header == "yes" or (header != "no" and not any(is_picture_name(cell.strip()) for cell in first))
-    return TextLayout(delimiter, encoding, has_header)
+    old_mac = b"\r" in data and b"\n" not in data
+    return TextLayout(delimiter, encoding, has_header, said is not None, quotes != "none", old_mac)
+
+
+_DELIMITER_SAID = re.compile(r"\ufeff?sep=(.)\s*", re.IGNORECASE)
 
 
 def find_delimiter(lines: Sequence[str], usual: str = ",") -> str:
@@ -97,7 +109,8 @@ def find_encoding(data: bytes) -> str:
 def first_cells(path: Path, layout: TextLayout, rows: int = 5) -> list[list[str]]:
     """Return the cells of the first rows of a text table."""
     text = head(path).decode(layout.encoding, "replace")
-    lines = [line for line in text.splitlines(keepends=True) if line.strip()][:rows]
+    lines = [line for line in text.splitlines(keepends=True) if line.strip()][: rows + layout.names_delimiter]
+    lines = lines[layout.names_delimiter :]
     return [[cell.strip() for cell in cells] for cells in _parsed(lines, layout.delimiter)]
 
 
@@ -113,7 +126,7 @@ def _parsed(lines: Iterable[str], delimiter: str) -> list[list[str]]:
 
 LONGEST_CELL = 1 << 26
 """A cell of a CSV file may have this many characters; longer ones are more likely a quote that was never closed."""
-TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
+TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
 JSON_LINES = (".jsonl", ".ndjson", ".json")
 
 
@@ -131,7 +144,9 @@ class RowFault:
 
 
 UNEVEN = RowFault("rows with too few or too many values", "{}")
-NOT_CSV = RowFault("rows that are not readable as CSV", "not readable as CSV ({})")
+NOT_CSV = RowFault(
+    "rows that are not readable as CSV", "not readable as CSV ({}); where quotes are letters: quotes=none"
+)
 NOT_JSON = RowFault("lines that are not valid JSON", "not valid JSON: {}")
 NO_OBJECT = RowFault("lines that are no JSON object", "expected an object {{…}}, found {}")
 
@@ -173,10 +188,20 @@ def faults_into(report: Callable[[str], None], file: Path) -> OnFault:
     return lambda fault, place, detail: report(f"{file.name}, {place}: {fault.message.format(detail)}")
 
 
+def parse_json(line: bytes) -> Any:
+    """A line of JSON; programs of Python also write NaN into it, which is nothing."""
+    try:
+        return orjson.loads(line)
+    except orjson.JSONDecodeError:
+        if b"NaN" not in line and b"Infinity" not in line:
+            raise
+    return json.loads(line, parse_constant=lambda word: None)
+
+
 def read_rows(
     path: Path,
     on_fault: OnFault | None = None,
-    parse: Callable[[bytes], Any] = orjson.loads,
+    parse: Callable[[bytes], Any] = parse_json,
     columns: Sequence[str] | None = None,
     layout: TextLayout | None = None,
 ) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -194,7 +219,7 @@ def read_rows(
 
 
 def json_lines(
-    path: Path, on_fault: OnFault | None = None, parse: Callable[[bytes], Any] = orjson.loads
+    path: Path, on_fault: OnFault | None = None, parse: Callable[[bytes], Any] = parse_json
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """The objects in a file of JSON lines, as `read_rows`. A line may also hold a list of objects, each a row."""
     # A file that is called .json may be one list of objects, over many lines.
@@ -227,17 +252,24 @@ def _whole_json(path: Path) -> list[Row] | None:
     with open_binary(path) as stream:
         first = stream.readline(LONGEST_CELL).removeprefix(b"\xef\xbb\xbf").strip()
         try:
-            orjson.loads(first)
-            return None  # lines
+            if isinstance(parse_json(first), dict) and stream.read(1):
+                return None  # lines
         except ValueError:
             pass
     try:
         value = orjson.loads(read_bytes(path).removeprefix(b"\xef\xbb\xbf"))
     except ValueError:
         return None
-    lists = [value] if isinstance(value, list) else [part for part in value.values() if isinstance(part, list)]
-    rows = lists[0] if len(lists) == 1 else None
-    return rows if rows and all(isinstance(row, dict) for row in rows) else None
+    if isinstance(value, dict):
+        parts = [*value.values()]
+        if {"columns", "data"} <= value.keys():  # as pandas writes it: orient="split"
+            value = [dict(zip(value["columns"], row, strict=False)) for row in value["data"]]
+        elif all(isinstance(part, dict) and part.keys() == parts[0].keys() for part in parts):  # orient="columns"
+            value = [{name: cells[key] for name, cells in value.items()} for key in parts[0]]
+        else:
+            lists = [part for part in parts if isinstance(part, list)]
+            value = lists[0] if len(lists) == 1 else None
+    return value if value and all(isinstance(row, dict) for row in value) else None
 
 
 def csv_columns(path: Path, on_fault: OnFault | None = None, layout: TextLayout | None = None) -> list[str]:
@@ -282,12 +314,17 @@ def _delimited(path: Path, on_fault: OnFault | None, layout: TextLayout | None) 
 def _cells(path: Path, on_fault: OnFault, layout: TextLayout) -> Iterator[tuple[int, list[str]]]:
     """(line, cells) of every row that is readable as CSV and not empty, the header first."""
     csv.field_size_limit(LONGEST_CELL)
-    lines = _text_lines(path) if layout.encoding == UTF_8 else _decoded_lines(path, layout.encoding)
+    lines = _text_lines(path, layout.old_mac) if layout.encoding == UTF_8 else _decoded_lines(path, layout.encoding)
+    if layout.names_delimiter:
+        next(lines, None)
+        lines = chain(["\n"], lines)  # an empty line, so that the others keep their numbers
     if layout.delimiter == "\t":
         yield from _tabbed(lines)
         return
     # "a.jpg| 0| a dog": bars stand with a space behind them
-    reader = csv.reader(lines, delimiter=layout.delimiter, strict=True, skipinitialspace=layout.delimiter == "|")
+    how = csv.QUOTE_MINIMAL if layout.quotes else csv.QUOTE_NONE
+    blanks = layout.delimiter == "|"
+    reader = csv.reader(lines, delimiter=layout.delimiter, strict=True, skipinitialspace=blanks, quoting=how)
     while True:
         start = reader.line_num + 1
         try:
@@ -342,8 +379,9 @@ def _quoted(text: str) -> list[str] | None:
         return None
 
 
-def _text_lines(path: Path) -> Iterator[str]:
-    for number, line in enumerate(iter_lines(path), start=1):
+def _text_lines(path: Path, old_mac: bool = False) -> Iterator[str]:
+    source = read_bytes(path).rstrip(b"\r").split(b"\r") if old_mac else iter_lines(path)
+    for number, line in enumerate(source, start=1):
         try:
             yield f"{line.decode()}\n"
         except UnicodeDecodeError as fault:
@@ -421,7 +459,13 @@ class OpenTable:
 
 
 def read_table(
-    source: Any, name: str = "the table", *, header: str = "", encoding: str = "", delimiter: str = ""
+    source: Any,
+    name: str = "the table",
+    *,
+    header: str = "",
+    encoding: str = "",
+    delimiter: str = "",
+    quotes: str = "",
 ) -> OpenTable:
     """Read any table: a file, a data frame, an Arrow table, a data set, columns or rows in dictionaries.
 
@@ -433,6 +477,7 @@ def read_table(
         header: Of a text table: whether its first line has names, "yes" or "no"; "" finds out.
         encoding: Of a text table; "" finds out.
         delimiter: Of a text table; "" finds out.
+        quotes: Of a text table: "none" where quotes are letters, and enclose nothing.
 
     Raises:
         CollectionError: The source is no table, or its columns differ in length.
@@ -448,7 +493,7 @@ def read_table(
         path = user_path(local_path(str(source)))
         layout = None
         if is_text_table(path):
-            layout = text_layout(path, header=header, encoding=encoding, delimiter=delimiter)
+            layout = text_layout(path, header=header, encoding=encoding, delimiter=delimiter, quotes=quotes)
         return OpenTable(
             str(path), first_columns(path, layout),
             lambda on_fault, names: read_rows(path, on_fault, columns=names, layout=layout), path, layout,
@@ -471,6 +516,8 @@ def columns_of(value: Any, *, plain: bool = False) -> dict[str, list[Any]] | Non
 
     package = type(value).__module__.partition(".")[0]
     if package == "pandas" and hasattr(value, "columns"):  # cells may hold what Arrow does not know, such as pictures
+        if isinstance(value.index.name, str) and value.index.name not in value.columns:  # read_csv(index_col=0)
+            value = value.reset_index()
         return {str(name): _series(value[name]) for name in value.columns}
     if hasattr(value, "to_dict") and package == "polars" and hasattr(value, "columns"):
         return {str(name): values for name, values in value.to_dict(as_series=False).items()}
@@ -536,7 +583,8 @@ def table_rows(table: Mapping[str, Sequence[Any]], where: str) -> Iterator[tuple
 
 IMAGE_COLUMNS = ("file_name", "image", "filename", "file", "image_path", "filepath", "img", "image_name")
 CAPTION_COLUMNS = ("text", "caption", "captions", "texts", "sentence", "sentences", "raw", "description", "title")
-IMAGE_ALSO = ("photo", "picture", "path", "img_path", "image_file", "file_path", "img_name", "image_url")
+IMAGE_ALSO = ("photo", "picture", "path", "img_path", "image_file", "file_path", "img_name", "image_url", "img_url",
+              "url")  # fmt: skip
 CAPTION_ALSO = ("comment", "comments", "alt_text", "alt", "sentence1")
 """Names that count where there is none of the usual ones."""
 CLASS_COLUMNS = ("class", "label", "category", "class_name", "label_name", "classname", "labels", "target")
@@ -584,8 +632,10 @@ def sniffed_columns(path: Path) -> list[str]:
             return next(iter(first_cells(path, text_layout(path), rows=1)), [])
         if not name.endswith(JSON_LINES):
             return []
+        if name.endswith(".json"):
+            return _json_columns(path)
         with open_binary(path) as stream:  # the first row may be longer than any head of the file
-            row = orjson.loads(stream.readline(LONGEST_CELL).removeprefix(b"\xef\xbb\xbf"))
+            row = parse_json(stream.readline(LONGEST_CELL).removeprefix(b"\xef\xbb\xbf"))
     except (VisirError, OSError, EOFError, lzma.LZMAError, zlib.error, UnicodeDecodeError, ValueError):
         return []
     row = row[0] if isinstance(row, list) and row else row
@@ -645,8 +695,7 @@ def pick(
         levels = [fitting for entry in lists if (fitting := _fitting(table.columns, entry))]
         if levels and len(levels[0]) > 1 and role not in first:
             raise CollectionError(
-                f"{table.name}: the {prefix}{role.replace('_', ' ')} could be in "
-                f"{' or '.join(map(repr, levels[0]))}.",
+                f"{table.name}: the {prefix}{role.replace('_', ' ')} could be in {' or '.join(map(repr, levels[0]))}.",
                 hint=f"say which: {_option(prefix, role)}={levels[0][0]}",
                 code="several-columns",
             )
@@ -736,6 +785,18 @@ def _parquet_columns(path: Path) -> list[str]:
 
     with reading_parquet(path, CollectionError):
         return list(pq.read_schema(path).names)
+
+
+def _json_columns(path: Path) -> list[str]:
+    """The columns of a JSON file whose rows are in a list or in lines, by its beginning; of a large one no other."""
+    text = json_head(path).decode("utf-8", "replace")
+    start = text.find("{")
+    if text[:1] not in ("[", "{") or start < 0:
+        return []
+    row, end = json.JSONDecoder().raw_decode(text, start)
+    if text[:1] == "{" and not text[end:].strip():  # one object: what has the rows in it
+        row = next(iter(_whole_json(path) or []), {})
+    return list(row)
 
 
 def _ignore(fault: RowFault, place: str, detail: str) -> None:

@@ -253,9 +253,7 @@ for _format in (kaggle.FLIPKART, kaggle.FASHION, amazon.FORMAT, abo.FORMAT, tabl
 CATALOGUES = SourceKind("catalogue", "catalogues", FORMATS, without_path="generated products need none: generated:2000")
 
 
-def open_catalogue(
-    path_or_spec: Any, *, format: str | None = None, images: object = None, **options: Any
-) -> Catalogue:
+def open_catalogue(path_or_spec: Any, *, format: str | None = None, images: object = None, **options: Any) -> Catalogue:
     """Open a catalogue of any known layout.
 
     What cannot be used is left out and counted in the catalogue's `notes`.

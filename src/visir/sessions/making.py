@@ -176,6 +176,8 @@ def _unreadable_times(folder: Path, mapping: LogMapping) -> list[str]:
         return []
     units = {_unit(text) for text in rows.values()} - {"", mapping.unit}
     guess = f" They look like unit = {min(units)!r}. One log has one unit: convert what differs." if units else ""
+    if not guess and any(re.match(r"\d\d?[/-]\d\d?[/-]\d{2}", text) for text in rows.values()):
+        guess = " Which is the day? SQL in [events] says it: time = \"strptime(time, '%d/%m/%Y %H:%M')\"."
     return [f"Times that cannot be read with unit = {mapping.unit!r}: {_shown(rows)}.{guess}"]
 
 

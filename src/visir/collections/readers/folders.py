@@ -177,9 +177,7 @@ def imagefolder(path: Path, bad_rows: str = "refuse", **columns: str | None) -> 
         table = read_table(path / file, header="yes")
         table_columns = TableColumns.find(table, columns)
         if table_columns.image is None:
-            raise CollectionError(
-                f"{path / file}: no column file_name.", hint=f"there are: {', '.join(table.columns)}"
-            )
+            raise CollectionError(f"{path / file}: no column file_name.", hint=f"there are: {', '.join(table.columns)}")
         filler.bad.name = file
         filler.columns, filler.folder = table_columns, file.rsplit("/", 1)[0] + "/" if "/" in file else ""
         filler.split = _metadata_split_of(filler.folder)

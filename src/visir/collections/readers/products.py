@@ -45,25 +45,26 @@ from visir.errors import CollectionError, nearest
 
 # Which column of a table of products holds what, by the names that shops give them.
 
-ID = ("id", "product_id", "productid", "uniq_id", "unique_id", "item_id", "asin", "sku", "product_code",
-      "article_number", "artikelnummer", "handle", "pid", "gtin", "ean", "code")  # fmt: skip
+ID = ("id", "product_id", "productid", "uniq_id", "unique_id", "item_id", "asin", "sku", "article_id", "product_code",
+      "article_number", "artikelnummer", "parent_asin", "handle", "pid", "gtin", "ean",
+      "code")  # fmt: skip
 TITLE = ("title", "product_title", "product_name", "productname", "productdisplayname", "product_display_name",
-         "display_name", "item_name", "name", "produktname", "bezeichnung")  # fmt: skip
+         "display_name", "item_name", "prod_name", "name", "produktname", "bezeichnung")  # fmt: skip
 DESCRIPTION = ("description", "product_description", "about_product", "body_html", "body", "long_description",
-               "short_description", "beschreibung")  # fmt: skip
+               "short_description", "detail_desc", "beschreibung")  # fmt: skip
 IMAGE = ("image", "images", "image_path", "image_paths", "file_name", "filename", "image_file", "image_name",
-         "picture", "pictures", "photo", "photos", "image_url", "image_urls", "image_link", "image_src", "img",
-         "bild", "base_image", "main_image", "main_image_url")  # fmt: skip
+         "picture", "pictures", "photo", "photos", "image_url", "image_urls", "image_link", "img_link", "image_src",
+         "img", "bild", "base_image", "main_image", "main_image_url")  # fmt: skip
 CATEGORY = ("category_path", "category_paths", "category_tree", "product_category_tree", "breadcrumbs", "breadcrumb",
             "category", "categories", "product_category", "product_categories", "google_product_category",
-            "product_type", "kategorie", "department", "type")  # fmt: skip
+            "product_type", "product_type_name", "kategorie", "department", "type")  # fmt: skip
 PRICE = ("price_tax_incl", "price_tax_included", "price", "selling_price",
          "sale_price", "discounted_price", "current_price", "final_price", "unit_price",
          "price_eur", "price_usd", "price_gbp", "retail_price", "list_price", "regular_price", "variant_price", "preis",
-         "prix", "precio", "mrp", "price_tax_excl", "price_tax_excluded")  # fmt: skip
+         "prix", "precio", "actual_price", "mrp", "price_tax_excl", "price_tax_excluded")  # fmt: skip
 _PAID = tuple(dict.fromkeys(("sale_price", "special_price", "discounted_price", *PRICE)))
 """The same, of several the one first that customers pay where it is there."""
-BRAND = ("brand", "brand_name", "manufacturer", "vendor", "make", "marke", "hersteller")
+BRAND = ("brand", "brand_name", "manufacturer", "vendor", "store", "make", "marke", "hersteller")
 CURRENCY = ("currency", "currency_code", "waehrung")
 GROUP = ("item_group_id", "parent", "parent_sku", "parent_id")
 """What names the product of which a row is a variant: a name of its own, or the id or SKU of another row."""
@@ -247,6 +248,7 @@ def read_shop(
     bad_rows: str = "refuse",
     encoding: str = "",
     delimiter: str = "",
+    quotes: str = "",
     **given: str | None,
 ) -> ShopContents:
     """Read a table of products; `fault` gets every row that cannot be read, unless these are to be skipped."""
@@ -257,7 +259,7 @@ def read_shop(
     # - HTML entities are read as characters (`without_entities`), but for ids.
     # Columns without any cell are left out of account.
     left_out, report = Counts(), Counts()
-    table = read_table(source, header="yes", encoding=encoding, delimiter=delimiter)
+    table = read_table(source, header="yes", encoding=encoding, delimiter=delimiter, quotes=quotes)
     path = table.path or Path(table.name)
     bad = BadRows(path.name, fault, bad_rows, left_out)
     rows = list(table.rows(bad.row))
@@ -270,6 +272,8 @@ def read_shop(
     unused = set(header) - named
     for _, row in rows:
         unused -= {name for name in unused if row.get(name) not in (None, "", [])}
+    coded = [name for name in header if plain_column(name) == "google_product_category" and name not in named]
+    unused |= {name for name in coded if any(str(row.get(name)).isdigit() for _, row in rows)}  # numbers of a list
     names = [name for name in header if name not in unused or not rows]
     columns = ShopColumns.find(path, names, **given)
     known = (columns.title, columns.brand, columns.currency, *columns.images, *columns.category, *columns.prices)
@@ -380,6 +384,8 @@ def _categories(
         return of_levels, ""
     column = columns.category[0]
     cells = [cell for _, row in rows if (cell := row.get(column)) not in (None, "")]
+    if paths_separator is None and re.search(r"\(x, ?y", column):  # PrestaShop says in the header how it is written
+        paths_separator = ","
     style = CategoryStyle.find(f"{path}, column {column!r}", cells, separator=separator,
                                paths_separator=paths_separator)  # fmt: skip
     deepest, most, shown = None, 0, ""
@@ -687,7 +693,7 @@ def is_shop(columns: Iterable[str]) -> bool:
         names & {*IMAGE, *ATTRIBUTES, *DESCRIPTION},
     ]
     sure = names & {*PRICE, *BRAND, "category_path", "product_category_tree", "product_type", "product_category",
-                    "mastercategory"}  # fmt: skip
+                    "mastercategory", "product_type_name"}  # fmt: skip
     return all(signs[:2]) and sum(map(bool, signs)) >= 3 and bool(sure)
 
 

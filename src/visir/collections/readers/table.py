@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,6 +45,7 @@ TEXT_OPTIONS = (
     Option("header", "of a CSV file: whether its first line has names, yes or no (default: no if it names a picture)",
            "", one_of("yes", "no")),
     Option("encoding", "of a CSV file that is not UTF-8: latin-1, cp1252, gbk, … (UTF-16 is recognised)", ""),
+    Option("quotes", "of a CSV file in which quotes are letters and enclose nothing: none", "", one_of("", "none")),
     Option("delimiter", "of a CSV file: comma, semicolon, tab, bar, or the character (default: the one that fits)", ""),
 )  # fmt: skip
 
@@ -76,10 +78,13 @@ class TableColumns:
         captions = str(named["caption"]).split(",") if named["caption"] else [None]
         picked = [pick(table, named | {"caption": caption}, **USUAL) for caption in captions]
         columns = picked[0].columns
-        return cls(
-            columns["image"], tuple(name for each in picked if (name := each["caption"]) is not None), columns["id"],
-            columns["caption_id"], columns["split"], columns["language"], tuple(picked[0].notes),
-        )  # fmt: skip
+        chosen = tuple(name for each in picked if (name := each["caption"]) is not None)
+        chosen = chosen or tuple(name for name in table.columns if NUMBERED.fullmatch(usual.plain_column(name)))
+        image, own = columns["image"], columns["id"]
+        if image is None:  # COCO's: the id names the picture
+            image, own = own, None
+        split, language = columns["split"], columns["language"]
+        return cls(image, chosen, own, columns["caption_id"], split, language, tuple(picked[0].notes))
 
     @property
     def used(self) -> set[str | None]:
@@ -96,12 +101,20 @@ USUAL: dict[str, Usual] = {
     "language": usual.LANGUAGE_COLUMNS,
 }
 """What the columns of pictures and captions are usually called."""
+NUMBERED = re.compile(r"(?:raw_)?(?:caption|comment|sentence|text|description)_?\d+")
+"""Several columns of captions."""
 
 
 def read(
-    path: Path, *, header: str = "", encoding: str = "", delimiter: str = "", bad_rows: str = "refuse",
+    path: Path,
+    *,
+    header: str = "",
+    encoding: str = "",
+    delimiter: str = "",
+    quotes: str = "",
+    bad_rows: str = "refuse",
     **columns: str | None,
-) -> Draft:  # fmt: skip
+) -> Draft:
     """Read a table: one row per image, with a caption or a list of captions, or one row per caption."""
     # - Rows with the same image are joined. The image's id is its file name as written, unless a column holds one. Rows
     #   that say different splits or classes of one image are faults; an empty cell says nothing.
@@ -112,7 +125,7 @@ def read(
     # - Further columns are the collection's facts. One that differs between rows of an image is left out, with a note.
     # - Pictures are looked for beside the file, or where `images=` says.
     draft = Draft(plain_stem(path), path.parent, f"table {path.name}")
-    table = read_table(path, header=header, encoding=encoding, delimiter=delimiter)
+    table = read_table(path, header=header, encoding=encoding, delimiter=delimiter, quotes=quotes)
     if table.layout and not table.layout.has_header and not any(columns.get(name) for name in ("image", "caption")):
         columns |= _guessed(path, table.layout)
         draft.notes.append(f"no header line: images in column {columns['image']}, captions in {columns['caption']}")
@@ -155,6 +168,7 @@ def _advice(path: Path) -> str:
     pictures = [name for name in names if any(is_picture_name(str(row.get(name))) for row in rows)]
     image = pictures[0] if pictures else names[0]
     texts = {name: max(len(str(row.get(name) or "").split()) for row in rows) for name in names if name != image}
+    texts |= {name: 0 for name in texts if all(str(row.get(name)).isdigit() for row in rows)}
     caption = max(texts, key=lambda name: texts[name])
     sample = next((str(rows[0].get(name)) for name in names), "")
     shown = (
@@ -241,11 +255,14 @@ class DraftFiller:
             split = SPLITS.get(str(row[columns.split]).lower(), str(row[columns.split]))
         draft.splits[image.row] = self._one(identifier, "split", split, place) or ""
         cells = [row.get(column) for column in columns.captions]
+        spoken = _in_languages(cells[0]) if len(cells) == 1 and isinstance(cells[0], dict) else None
+        if spoken is not None:
+            cells, row = [list(spoken.values())], row | {columns.language or _LANGUAGE: list(spoken)}
         texts = [entry for cell in cells for entry in (entries_of(cell, texts=True) if cell is not None else [None])]
         ids = [id_of(own) for own in entries_of(row.get(columns.caption_id))] if columns.caption_id else []
         languages: list[str | None] = [None] * len(texts)
-        if columns.language and texts:
-            languages = _languages(row.get(columns.language), len(texts))
+        if (columns.language or spoken) and texts:
+            languages = _languages(row.get(columns.language or _LANGUAGE), len(texts))
         missing = [is_missing(text) for text in texts]
         if True in missing:
             given = [number for number, nothing in enumerate(missing) if not nothing]
@@ -318,6 +335,16 @@ def _languages(value: Any, captions: int) -> list[str | None]:
     return [None if is_missing(name) else str(name).strip() for name in values]
 
 
+_LANGUAGE = "language"
+_CODE = re.compile(r"[a-z]{2,3}(?:[-_][A-Za-z]{2,4})?")
+
+
+def _in_languages(cell: dict[str, Any]) -> dict[str, Any] | None:
+    """Captions by their languages, {"en": "a dog"}; None for any other object."""
+    is_spoken = all(_CODE.fullmatch(str(name)) and isinstance(text, str | None) for name, text in cell.items())
+    return {name: text for name, text in cell.items() if text is not None} if cell and is_spoken else None
+
+
 def _shown(cell: object) -> str:
     return "null" if cell is None else repr(cell)
 
@@ -344,9 +371,12 @@ def _sniff(path: Path) -> bool:
         columns = {form(name) for name in table.columns for form in (str.lower, usual.plain_column)}
     except VisirError:
         return False
-    images = {*usual.IMAGE_COLUMNS, *usual.IMAGE_ALSO}
-    texts = {*usual.CAPTION_COLUMNS, *usual.CAPTION_ALSO, *usual.CLASS_COLUMNS}
-    return bool(columns & images) and bool(columns & texts) and not pictures_in_cells(path)
+    images = {*usual.IMAGE_COLUMNS, *usual.IMAGE_ALSO, *(usual.IMAGE_ID_COLUMNS if columns & TEXTS else ())}
+    texts = any(NUMBERED.fullmatch(name) for name in columns) or bool(columns & {*TEXTS, *usual.CLASS_COLUMNS})
+    return bool(columns & images) and texts and not pictures_in_cells(path)
+
+
+TEXTS = {*usual.CAPTION_COLUMNS, *usual.CAPTION_ALSO}
 
 
 FORMAT = Format(
