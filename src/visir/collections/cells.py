@@ -26,6 +26,7 @@ NOTHING = frozenset((
     "undefined",
 ))  # fmt: skip
 """What people and programs write where there is no value, in lower case."""
+_WORDS = NOTHING - {""}
 LONGEST_WORD = 9
 _NA = ("NAType", "NaTType")
 """The classes of what is missing in pandas; they are equal to nothing, and true or false neither."""
@@ -34,7 +35,7 @@ _NA = ("NAType", "NaTType")
 def is_missing(cell: object) -> bool:
     """Whether a cell has no value: null, blank, not a number, an empty list, or a word that says so."""
     if type(cell) is str:
-        return (len(cell) <= LONGEST_WORD or cell.isspace()) and cell.strip().lower() in NOTHING
+        return cell.strip().lower() in NOTHING if len(cell) <= LONGEST_WORD else cell.isspace()
     if cell is None or type(cell).__name__ in _NA:
         return True
     return len(cell) == 0 if isinstance(cell, list | tuple | dict) else isinstance(cell, float) and cell != cell
@@ -42,7 +43,7 @@ def is_missing(cell: object) -> bool:
 
 def says_nothing(cell: object) -> bool:
     """Whether a cell has a word for a value that is missing: it is worth counting, unlike an empty one."""
-    return type(cell) is str and is_missing(cell) and not (not cell or cell.isspace())
+    return type(cell) is str and len(cell) <= LONGEST_WORD and cell.strip().lower() in _WORDS
 
 
 def text_of(cell: object) -> str | None:

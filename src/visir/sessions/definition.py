@@ -494,22 +494,30 @@ def _text(cell: str, is_id: bool) -> str:
         return f"nullif({text}, '')"
     whole = f"typeof({cell}) IN ('DOUBLE', 'FLOAT') AND abs(TRY_CAST({cell} AS DOUBLE)) < 9007199254740992"
     text = f"CASE WHEN {whole} THEN regexp_replace({text}, '[.]0$', '') ELSE {text} END"
-    return f"CASE WHEN {_says_nothing(text)} THEN NULL ELSE {text} END"
+    return f"CASE WHEN {text} = '' OR ({_says_nothing(text)}) THEN NULL ELSE {text} END"
 
 
 def _says_nothing(text: str) -> str:
-    return f"length({text}) <= {LONGEST_WORD} AND lower(trim({text})) IN {_NO_VALUE}"
+    # Few ids begin like such a word, so that few are looked at as a whole.
+    letters = {letter for word in (*NOTHING, " ", "\t") for letter in (word[:1], word[:1].upper()) if letter}
+    begins = tuple(sorted(map(ord, letters)))
+    return f"ascii({text}) IN {begins} AND length({text}) <= {LONGEST_WORD} AND lower(trim({text})) IN {_NO_VALUE}"
 
 
 def _amount(cell: str, decimal: str) -> str:
-    """SQL of an amount: DuckDB reads numbers, and what people write goes to the reader of cells."""
+    """SQL of an amount: DuckDB reads numbers and "12,50 €", and what else people write goes to the reader of cells."""
     number, text = f"TRY_CAST({cell} AS DOUBLE)", f"CAST({cell} AS STRING)"
     plain = f"{number} IS NOT NULL AND typeof({cell}) <> 'BOOLEAN'"
     if decimal == "comma":  # "1.299" is no number then
         plain += f" AND (typeof({cell}) <> 'VARCHAR' OR NOT contains({text}, '.'))"
+    comma = ""
+    if decimal != "point":
+        digits = f"replace(regexp_replace({text}, '[^0-9,-]', '', 'g'), ',', '.')"
+        pattern = "[€$£]? ?-?[0-9]+,[0-9]{1,2} ?[€$£]?"
+        comma = f"WHEN regexp_full_match({text}, '{pattern}') THEN TRY_CAST({digits} AS DOUBLE) "
     return (
         f"CASE WHEN {cell} IS NULL THEN NULL WHEN {plain} THEN {number} "  # most events have no price
-        f"ELSE visir_amount({text}, '{decimal}') END"
+        f"{comma}ELSE visir_amount({text}, '{decimal}') END"
     )
 
 
@@ -518,11 +526,8 @@ def _is_doubtful(decimal: str) -> str:
     unread = f"price IS NULL AND lower(trim(price_text)) NOT IN {_NO_VALUE}"
     if decimal:
         return unread
-    open_ends = "'[1-9][0-9]{0,2}[.,][0-9]{3}'"
-    return (
-        f"({unread}) OR (price_is_text AND length(price_text) BETWEEN 5 AND 16 "
-        f"AND regexp_full_match(regexp_replace(price_text, '[^0-9.,]', '', 'g'), {open_ends}))"
-    )
+    two_readings = "regexp_full_match(price_text, '[^0-9.,]*[1-9][0-9]{0,2}[.,][0-9]{3}[^0-9.,]*')"
+    return f"({unread}) OR (price_is_text AND length(price_text) BETWEEN 5 AND 16 AND {two_readings})"
 
 
 def _utc(mapping: LogMapping) -> str:

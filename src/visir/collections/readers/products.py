@@ -284,11 +284,7 @@ def read_shop(
     products: dict[str, ShopProduct] = {}
     product_of = _of_variants(columns, rows, report)
     for place, row in rows:
-        try:
-            product = None if is_missing(row.get(columns.id)) else id_of(row.get(columns.id)).strip()
-        except TypeError:
-            product = None
-        product, is_variant = product_of(row, place, product)
+        product, is_variant = product_of(row, place, _id(row.get(columns.id)))
         if product is None:
             bad.reject("rows without a product id", place, "", f"{place}, column {columns.id!r}: no id")
             continue
@@ -322,7 +318,7 @@ def _make_plain(row: dict[str, Any], columns: ShopColumns, meant: frozenset[str]
         if name == columns.title and isinstance(cell, list | dict):
             report.count("titles that are not text (the product is kept)", f"{place}: {_short(cell)}")
             row[name] = None
-        elif name in meant and type(cell) is str and len(cell) <= LONGEST_WORD and says_nothing(cell):
+        elif type(cell) is str and len(cell) <= LONGEST_WORD and name in meant and says_nothing(cell):
             report.count(f"cells of {name} that say that there is nothing", f"{place}: {cell!r}")
             row[name] = None
         elif type(cell) is not str or "&" in cell:
@@ -359,6 +355,15 @@ def _of_variants(
         return product, True
 
     return product_of
+
+
+def _id(cell: Any) -> str | None:
+    if type(cell) is str and len(cell) > LONGEST_WORD:
+        return cell.strip() or None
+    try:
+        return None if is_missing(cell) else id_of(cell).strip()
+    except TypeError:
+        return None
 
 
 _Paths = tuple[Sequence[tuple[str, ...]], bool]
@@ -443,6 +448,7 @@ _TAKEN = frozenset((
     "pictures", "image_id"
 ))  # fmt: skip
 """What a library has fields of its own for, or the reader facts: a column of this name becomes "product NAME"."""
+_CODE = re.compile(r"0\d")
 _MOST_FAULTS = 3
 
 
@@ -571,7 +577,7 @@ def _typed(cells: Sequence[Any], decimal: str | None) -> list[Any]:
     if {text.lower() for text in texts} - {""} <= {"true", "false"}:
         return [text.lower() or None for text in texts]
     numbers = [text for text in texts if text]
-    if numbers and all(_PLAIN_NUMBER.fullmatch(text) and not re.match(r"0\d", text) for text in numbers):
+    if numbers and all(_PLAIN_NUMBER.fullmatch(text) and not _CODE.match(text) for text in numbers):
         amounts = read_amounts(texts, decimal=cast("Decimal | None", decimal), money=False)
         if not amounts.faults and not amounts.unread:
             whole = all(re.fullmatch(r"[+-]?\d+", text) for text in numbers)
