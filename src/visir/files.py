@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import bz2
 import contextlib
 import difflib
 import errno
 import gzip
 import hashlib
+import io
 import lzma
 import mmap
 import os
+import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -168,15 +171,48 @@ def read_bytes(path: str | Path) -> bytes:
 
 
 def open_binary(path: str | Path) -> IO[bytes]:
-    """Open a file for reading bytes, decompressing `.gz` and `.xz` on the way; a missing file is a clear error."""
+    """Open a file for reading bytes, decompressing it on the way (`packing`); a missing file is a clear error."""
     path = Path(path)
     if not path.is_file():
         raise VisirError(f"{path}: no such file.", hint=_missing_hint(path), code="no-such-file")
-    if path.suffix == ".xz":
+    how = packing(path)
+    if how == ".xz":
         return lzma.open(path, "rb")
-    if path.suffix == ".gz":
+    if how == ".gz":
         return gzip.open(path, "rb")  # type: ignore[return-value]
+    if how == ".bz2":
+        return bz2.open(path, "rb")
+    if how == ".zst":
+        import pyarrow as pa
+
+        return io.BufferedReader(pa.CompressedInputStream(path.open("rb"), "zstd"))
+    if how == ".zip":
+        return _only_member(path)
     return path.open("rb")
+
+
+_PACKED_TABLES = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson")
+
+
+def packing(path: Path) -> str:
+    """The ending that says how a file is compressed, "" for none; a zip is one only where it says it holds a table."""
+    ending = path.suffix
+    if ending == ".zip":
+        return ending if path.stem.lower().endswith(_PACKED_TABLES) else ""
+    return ending if ending in (".gz", ".xz", ".bz2", ".zst") else ""
+
+
+def _only_member(path: Path) -> IO[bytes]:
+    """The one file in a zip, as pandas writes "captions.csv.zip"."""
+    try:
+        archive = zipfile.ZipFile(path)
+        files = [member for member in archive.infolist() if not member.is_dir()]
+        members = [member for member in files if not member.filename.startswith("__MACOSX/")]
+    except zipfile.BadZipFile as fault:
+        raise _undecompressed(path, fault) from fault
+    if len(members) != 1:
+        raise VisirError(f"{path}: {len(members)} files in it, not one.", hint="unpack it, and name the table in it")
+    return archive.open(members[0])
 
 
 def read_lines(path: str | Path) -> list[str]:
@@ -242,7 +278,7 @@ def cache_directory() -> Path:
     return Path(os.environ.get("VISIR_CACHE") or platformdirs.user_cache_dir("visir"))
 
 
-_BROKEN = (EOFError, OSError, lzma.LZMAError, zlib.error)
+_BROKEN = (EOFError, OSError, lzma.LZMAError, zipfile.BadZipFile, zlib.error)
 
 
 def _undecompressed(path: str | Path, fault: Exception) -> VisirError:

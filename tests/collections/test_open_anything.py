@@ -140,7 +140,7 @@ def test_pictures_in_the_cells_of_a_table(here: Path) -> None:
     [
         (7, "cannot open a int as a collection", "visir.open takes a path or a text"),
         ([("a", "b", "c")], r"entry 0: expected an image or \(image, caption\), not \('a', 'b'", "works; it takes"),
-        ([{"image": "a.png"}], "entry 0 is a dictionary with the keys 'image'", "pandas.DataFrame"),
+        ([{"image": "a.png"}, 3], "entry 0 is a dictionary with the keys 'image'", "pandas.DataFrame"),
         ({1: "x"}, "1 is no image", '"b.jpg": ["a cat", "a pet"]'),
         (["gone.jpg", "too.jpg"], r"(?s)gone.jpg: no such file.*too.jpg: no such file", "mend the source"),
         ([(np.zeros((3, 3, 9), np.uint8), "x")], "entry 0: an array of this shape or type is no picture", "uint8"),

@@ -15,9 +15,9 @@ from toys import jpeg
 
 from refusals import refused
 from visir.collections import archives, open_collection
+from visir.collections.batches import Batch
 from visir.collections.images import ImageReader
 from visir.collections.readers.webdataset import expand
-from visir.collections.tables import Batch
 from visir.errors import CollectionError, ImageError, VisirError
 
 RED, BLUE = jpeg("red", form="PNG"), jpeg("blue", form="PNG")
@@ -95,18 +95,19 @@ def test_columns_are_never_guessed_between_two(write) -> None:
 
 
 def test_table_faults_have_lines(write) -> None:
-    with refused(CollectionError, "t.csv", "line 3", "1 values for 2 columns", hint=False):
+    with refused(CollectionError, "t.csv", "line 3", "1 values for 2 columns"):
         open_collection(write("t.csv", "image,text\na.png,x\nb.png\n"))
     with refused(CollectionError, code="column-named-twice", hint=False):
         open_collection(write("t.csv", "image,text,text\n"), format="table")
     with pytest.raises(CollectionError, match=r"t\.jsonl, line 2: not valid JSON"):
         open_collection(write("t.jsonl", '{"image":"a","text":"x"}\n{oops\n'))
-    with refused(CollectionError, "t.jsonl", "line 2", "expected an object", hint=False):
+    with refused(CollectionError, "t.jsonl", "line 2", "expected an object"):
         open_collection(write("t.jsonl", '{"image":"a","text":"x"}\n[1]\n'))
     with pytest.raises(CollectionError) as caught:
-        open_collection(write("t.jsonl", '{"image":"","text":"x"}\n{"image":3,"text":"x"}\n{"image":"a","text":4}\n'))
+        lines = '{"image":"","text":"x"}\n{"image":true,"text":"x"}\n{"image":"a","text":4}\n'
+        open_collection(write("t.jsonl", lines))
     assert "line 1: no image (image is empty)" in str(caught.value)
-    assert "line 2: image must be a file name, found int" in str(caught.value)
+    assert "line 2: image: an id must be a number or text, found True" in str(caught.value)
     assert "line 3: a caption must be text, found 4" in str(caught.value)
     with refused(VisirError, "t.csv", "2", code="table-not-utf-8"):
         open_collection(write("t.csv", b"image,text\na.png,caf\xe9\n"), format="table")

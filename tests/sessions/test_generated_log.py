@@ -119,7 +119,7 @@ def test_dirt_is_counted_and_hides_no_session(tmp_path: Path) -> None:
         kind: dirty.dirt[kind] for kind in ("no_visitor", "no_time", "future", "bot", "duplicate")
     }
     assert counts.rejected == rejected
-    never = dict.fromkeys(("repeated_order", "ambiguous_time", "no_offset", "no_price"), 0)
+    never = dict.fromkeys(("repeated_order", "ambiguous_time", "no_offset", "no_price", "open_price", "no_id"), 0)
     assert counts.flags == never | {kind: dirty.dirt[kind] for kind in ("late", "unknown_action")}
     assert counts.read == dirty.rows == counts.accepted + sum(rejected.values())
     assert dirty.dirt["late"] > 100

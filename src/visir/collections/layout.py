@@ -18,13 +18,25 @@ from typing import Any, Literal, get_args
 import pyarrow.parquet as pq
 
 from visir.collections.archives import pictures_in_cells
+from visir.collections.batches import (
+    BATCH,
+    FIELD,
+    Batch,
+    ListColumn,
+    are,
+    as_lists,
+    as_text,
+    fields_of,
+    lines_of,
+    rows_of,
+)
+from visir.collections.cells import id_of
 from visir.collections.draft import ChoiceDraft, Draft, TaskDraft
 from visir.collections.readers.choice_table import MISSING, ChoiceColumns, add_choice, has_columns
 from visir.collections.readers.names import (
     SPLITS,
     compare_counts,
     head,
-    identifier,
     image_id,
     plain_name,
     plain_stem,
@@ -34,23 +46,7 @@ from visir.collections.readers.names import (
 from visir.collections.readers.table import facts_table
 from visir.collections.readers.task_reader import TaskPart, TaskReader, TaskTable
 from visir.collections.sources import AnyFormat, Format, Option, one_of
-from visir.collections.tables import (
-    BATCH,
-    FIELD,
-    Batch,
-    ListColumn,
-    OnFault,
-    Row,
-    are,
-    as_lists,
-    as_text,
-    fields_of,
-    json_lines,
-    lines_of,
-    read_rows,
-    rows_of,
-    sniffed_columns,
-)
+from visir.collections.tables import OnFault, Row, json_lines, read_rows, sniffed_columns
 from visir.errors import CollectionError, VisirError, nearest, raise_faults
 from visir.files import parse_toml, read_json, read_text, user_path
 
@@ -503,11 +499,11 @@ class _Images:
                 draft.fault(f"{place}: {what}")
                 continue
             try:
-                own = identifier(own) if "id" in table.columns else image_id(name) if own_ids else name
+                own = id_of(own) if "id" in table.columns else image_id(name) if own_ids else name
                 if type(ids) is list:
-                    ids = [identifier(each) for each in ids]
+                    ids = [id_of(each) for each in ids]
                 elif ids is not None:
-                    ids = identifier(ids)
+                    ids = id_of(ids)
             except TypeError as fault:
                 draft.fault(f"{place}: {fault}")
                 continue

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from visir.collections.batches import Batch
 from visir.collections.draft import Draft
 from visir.collections.layout import Files, LayoutReading, SourceLayout, published, reader
 from visir.collections.picture_kinds import is_picture_name
@@ -23,7 +24,7 @@ from visir.collections.readers.names import (
     split_in,
 )
 from visir.collections.sources import one_of
-from visir.collections.tables import Batch, Row
+from visir.collections.tables import Row
 from visir.display import counted
 from visir.errors import CollectionError, nearest
 from visir.files import find_file, read_json, read_lines, read_text

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
+import visir.collections.readers.products as products
 from visir.collections.draft import ChoiceDraft, Draft, SourceDraft, TaskDraft, TaskSetDraft
 from visir.collections.formats import FORMATS, JUDGEMENTS
 from visir.collections.held_pictures import HeldPictures, is_picture
@@ -15,14 +16,15 @@ from visir.collections.own_folders import kind_elsewhere
 from visir.collections.picture_kinds import is_picture_name
 from visir.collections.qrels_reading import judge
 from visir.collections.readers.choice_table import has_choices, read_memory_choices
-from visir.collections.readers.huggingface import from_dataset, load_from_hub
+from visir.collections.readers.huggingface import from_dataset, has_pictures, is_dataset, load_from_hub
 from visir.collections.readers.locate import place_images
 from visir.collections.readers.mteb_tasks import is_mteb_task, read_mteb_task
 from visir.collections.readers.names import gc_paused
+from visir.collections.readers.products import is_shop
 from visir.collections.readers.table import COLUMN_OPTIONS, DraftFiller, TableColumns
 from visir.collections.readers.torchvision_sets import from_class_data_set, is_class_data_set
 from visir.collections.sources import SourceKind, find_source
-from visir.collections.tables import CAPTION_ALSO, CAPTION_COLUMNS, IMAGE_ALSO, IMAGE_COLUMNS, columns_of, table_rows
+from visir.collections.tables import CAPTION_ALSO, CAPTION_COLUMNS, IMAGE_ALSO, IMAGE_COLUMNS, columns_of, read_table
 from visir.collections.task_memory import is_task, is_task_set, read_task, read_task_set
 from visir.errors import CollectionError
 from visir.files import is_there, user_path
@@ -42,7 +44,7 @@ FORMS = (
 _ENTRIES = TableColumns("image", ("captions",), "id")
 
 
-def read_memory(source: Any, *, name: str = "", **columns: str | None) -> Draft:
+def read_memory(source: Any, *, name: str = "", bad_rows: str = "refuse", **columns: str | None) -> Draft:
     """Read images and captions that are in memory."""
     # Pictures in memory are written into visir's cache once, without loss, under a hash of their content; files stay
     # where they are. An image id is the path as it was written; pictures in memory are numbered from 0.
@@ -52,7 +54,8 @@ def read_memory(source: Any, *, name: str = "", **columns: str | None) -> Draft:
     table = table_in_memory(source)
     if table is not None:
         draft = Draft(name or "table", Path.cwd(), f"a table in memory with the columns {', '.join(table)}")
-        chosen = TableColumns.find("the table", list(table), **columns)
+        opened = read_table(table)
+        chosen = TableColumns.find(opened, columns)
         if chosen.image is None and chosen.image_id is None:
             raise CollectionError(
                 f"the table has no column of images; there are: {', '.join(table) or 'none'}.",
@@ -61,7 +64,7 @@ def read_memory(source: Any, *, name: str = "", **columns: str | None) -> Draft:
             )
         if not chosen.captions:
             draft.notes.append("no captions: no column has a usual name for them; caption= names it")
-        rows = list(table_rows(table, "the table"))
+        rows = list(opened.rows())
     else:
         given = [key for key, value in columns.items() if value is not None]
         if given:
@@ -71,7 +74,7 @@ def read_memory(source: Any, *, name: str = "", **columns: str | None) -> Draft:
             )
         draft = Draft(name or "collection", Path.cwd(), f"a {type(source).__name__} in memory")
         chosen, rows = _ENTRIES, list(_entries(source))
-    filler, column = DraftFiller(draft, chosen), chosen.image or ""
+    filler, column = DraftFiller(draft, chosen, bad_rows=bad_rows), chosen.image or ""
     held, places = HeldPictures(), dict[str, str]()
     hold = any(is_picture(row.get(column)) for _, row in rows)
     if chosen is _ENTRIES or hold:
@@ -99,8 +102,15 @@ def read_memory(source: Any, *, name: str = "", **columns: str | None) -> Draft:
     return draft
 
 
+_PICTURE = {"bytes", "path"}
+"""The keys of a picture as `datasets` has it."""
+
+
 def table_in_memory(source: Any) -> dict[str, list[Any]] | None:
-    """The columns of a data frame, or of a dictionary of columns, `{"image": […], "caption": […]}`; None for others."""
+    """The columns of a data frame, of rows as dictionaries, or of `{"image": […], "caption": […]}`; None for others."""
+    rows = source if isinstance(source, list) else []
+    if rows and all(isinstance(row, Mapping) and row.keys() - _PICTURE for row in rows):
+        return columns_of(rows, plain=True)
     if not isinstance(source, Mapping) or not all(isinstance(values, (list, tuple)) for values in source.values()):
         return columns_of(source)
     names = {str(name).lower() for name in source}
@@ -207,7 +217,8 @@ def open(
               Hugging Face hub (`"hf:user/name"`),
             - a list of image files; a list of `(image, caption)` or `(image, [caption, …])`; `{image: caption}`. An
               image is a path, a PIL picture or an array,
-            - a pandas or polars DataFrame or an Arrow table with a column of images and one of captions,
+            - a pandas or polars DataFrame, an Arrow table, `{column: [cell, …]}` or a list of `{column: cell}` with a
+              column of images and one of captions; or the products of a shop (`format="products"`),
             - a `datasets.Dataset`, a data set of torchvision or {"train": …, "test": …} of them,
             - a retrieval task of mteb: `"mteb:NFCorpus"`, or the object,
             - a task: `{"queries": …, "documents": …, "qrels": …}`, where each is a dictionary, a list, a data frame, a
@@ -349,7 +360,7 @@ def open_source(
         return read_mteb_task(path_or_spec, only=split or only_split, **options)
     if not isinstance(path_or_spec, (str, Path)):
         rule = options.pop("split_by", None)
-        record = _with_judgements(_from_object(path_or_spec, images, options), judgements)
+        record = _with_judgements(_from_object(path_or_spec, images, options, format), judgements)
         return _part(_with_splits(record, rule), split, language)
     if not str(path_or_spec):
         raise CollectionError(
@@ -455,24 +466,27 @@ def task_in_memory(value: Any, images: object, options: Mapping[str, Any]) -> Ta
     return draft
 
 
-def _from_object(value: Any, images: object, options: dict[str, Any]) -> AnySource:
+def _from_object(value: Any, images: object, options: dict[str, Any], format: str | None = None) -> AnySource:
     if is_task(value) or is_task_set(value):
         return task_in_memory(value, images, options).build()
     draft: Draft
-    if hasattr(value, "save_to_disk"):
+    is_saved = hasattr(value, "save_to_disk")
+    table = table_in_memory(value) if not is_saved or (is_dataset(value) and not has_pictures(value)) else None
+    own = {name: option for name, option in options.items() if name != "name" and option is not None}
+    if table is not None and (format == "products" or (format is None and is_shop(table))):
+        draft = products.read(table, **FORMATS.get("products").resolve(own))
+    elif is_saved and table is None:
         draft = from_dataset(value, **FORMATS.get("huggingface").resolve(options))
     elif is_class_data_set(value):
         draft = from_class_data_set(value)
-    elif (table := table_in_memory(value)) is not None and ("wrong" in options or has_choices(list(table))):
-        known = FORMATS.get("choices").resolve({key: option for key, option in options.items() if key != "name"})
-        choices = read_memory_choices(table, str(options.get("name") or ""), **known)
+    elif table is not None and ("wrong" in options or has_choices(list(table))):
+        choices = read_memory_choices(table, str(options.get("name") or ""), **FORMATS.get("choices").resolve(own))
         place_images(choices, images)
         return choices.build()
     else:
-        columns = {name: str(option) for name, option in options.items() if name != "name" and option is not None}
-        known = FORMATS.get("table").resolve(columns)
+        known = FORMATS.get("table").resolve({name: str(option) for name, option in own.items()})
         names = {option.name: known[option.name] for option in COLUMN_OPTIONS}
-        draft = read_memory(value, name=options.get("name", ""), **names)
+        draft = read_memory(value, name=options.get("name", ""), bad_rows=known["bad_rows"], **names)
     place_images(draft, images)
     return draft.build()
 

@@ -14,16 +14,18 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from visir.collections.cells import id_of
 from visir.collections.layout import reader
 from visir.collections.readers.names import coco_id, head, plain_name, plain_stem
 from visir.collections.sources import JudgementFormat
 from visir.collections.tables import (
+    OpenTable,
     columns_of,
     find_delimiter,
     find_encoding,
     is_text_table,
     json_lines,
-    one_column,
+    pick,
     read_rows,
     table_rows,
 )
@@ -94,8 +96,11 @@ def read_qrels(
         if query_id is None or document_id is None:
             raise CollectionError(f"{where}, {place}: a judgement needs a query id and a document id.")
         places.append(place)
-        queries.append(str(query_id))
-        documents.append(str(document_id))
+        try:
+            queries.append(id_of(query_id))
+            documents.append(id_of(document_id))
+        except TypeError as fault:
+            raise CollectionError(f"{where}, {place}: {fault}.") from None
         grades.append(_grade(value, f"{where}, {place}"))
     if not queries:
         raise CollectionError(f"{where}: no judgements.", hint=f"it takes {FORMS}", code="no-judgements")
@@ -266,16 +271,14 @@ def _of_entry(entry: Any, place: str, columns: dict[str, str | None]) -> _Row:
     )
 
 
-def _named(path: Path, rows: Iterator[tuple[str, dict[str, Any]]], columns: dict[str, str | None]) -> Iterator[_Row]:
+_USUAL = {"query": QUERY_IDS, "document": DOCUMENT_IDS, "grade": GRADES}
+
+
+def _named(path: Path, rows: Iterator[tuple[str, dict[str, Any]]], given: dict[str, str | None]) -> Iterator[_Row]:
     names: dict[str, str | None] | None = None
     for place, row in rows:
         if names is None:
-            listed = {name.strip().lower(): name for name in row}
-            names = {
-                "query": _column(path, listed, columns["query"], QUERY_IDS, "query"),
-                "document": _column(path, listed, columns["document"], DOCUMENT_IDS, "document"),
-                "grade": _column(path, listed, columns["grade"], GRADES, "grade"),
-            }
+            names = pick(OpenTable(str(path), [name.strip() for name in row]), given, first=_USUAL, **_USUAL).columns
             missing = [part for part in ("query", "document") if names[part] is None]
             if missing:
                 shown = ", ".join(map(str, row))
@@ -287,12 +290,6 @@ def _named(path: Path, rows: Iterator[tuple[str, dict[str, Any]]], columns: dict
                 )  # fmt: skip
         values = {part: None if name is None else row.get(name) for part, name in names.items()}
         yield place, values["query"], values["document"], values["grade"]
-
-
-def _column(path: Path, listed: dict[str, str], name: str | None, usual: tuple[str, ...], content: str) -> str | None:
-    if name is not None:
-        return one_column(path, list(listed.values()), name, usual, content)
-    return next((listed[usual_name] for usual_name in usual if usual_name in listed), None)
 
 
 def _grade(value: Any, place: str) -> float:

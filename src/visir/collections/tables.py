@@ -1,28 +1,32 @@
-"""Tables as rows: how a text table is laid out, the rows of any table with their places, and which column has what."""
+"""Tables as rows: `read_table` takes any table, `pick` says which of its columns has what.
+
+What a cell means is said in `visir.collections.cells`.
+"""
 
 from __future__ import annotations
 
-import ast
 import csv
 import io
-import itertools
+import json
 import lzma
 import re
 import zlib
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, compress, islice
+from itertools import chain, islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from visir.collections.draft import MANY
+from visir.collections.cells import Counts
 from visir.collections.picture_kinds import is_picture_name
-from visir.collections.readers.names import head, plain_name
+from visir.collections.readers.names import head, json_head, plain_name
 from visir.errors import CollectionError, VisirError
-from visir.files import iter_lines, open_binary, read_lines
+from visir.files import iter_lines, open_binary, read_bytes, user_path
+from visir.remote import local_path
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,6 +43,9 @@ class TextLayout:
     delimiter: str = ","  # the character between two cells
     encoding: str = UTF_8  # of the file
     has_header: bool = True  # whether the first line has the names of the columns; without, they are called "1", "2", …
+    names_delimiter: bool = False  # whether a line before it says "sep=;", as Excel writes it
+    quotes: bool = True  # whether quotes enclose a cell; otherwise they are letters of it
+    old_mac: bool = False  # whether lines end with a carriage return alone
 
 
 def is_text_table(path: Path) -> bool:
@@ -46,7 +53,9 @@ def is_text_table(path: Path) -> bool:
     return plain_name(path).lower().endswith(TEXT_TABLES)
 
 
-def text_layout(path: Path, *, delimiter: str = "", encoding: str = "", header: str = "") -> TextLayout:
+def text_layout(
+    path: Path, *, delimiter: str = "", encoding: str = "", header: str = "", quotes: str = ""
+) -> TextLayout:
     """Return how a text table is written, by its beginning."""
     data = head(path)
     encoding = encoding or find_encoding(data)
@@ -58,12 +67,18 @@ def text_layout(path: Path, *, delimiter: str = "", encoding: str = "", header: 
             hint="for example latin-1, cp1252, utf-16 or gbk",
             code="no-encoding",
         ) from None
-    lines = [line for line in text.splitlines(keepends=True) if line.strip()][:20]
-    usual = "\t" if plain_name(path).lower().endswith(".tsv") else ","
-    delimiter = DELIMITERS.get(delimiter, delimiter) or find_delimiter(lines, usual)
+    lines = [line for line in text.splitlines(keepends=True) if line.strip()][:21]
+    said = _DELIMITER_SAID.fullmatch(lines[0]) if lines else None
+    lines = lines[1:] if said else lines[:20]
+    usual = said[1] if said else "\t" if plain_name(path).lower().endswith(".tsv") else ","
+    delimiter = DELIMITERS.get(delimiter, delimiter) or (said[1] if said else find_delimiter(lines, usual))
     first = next(iter(_parsed(lines[:1], delimiter)), [])
     has_header = header == "yes" or (header != "no" and not any(is_picture_name(cell.strip()) for cell in first))
-    return TextLayout(delimiter, encoding, has_header)
+    old_mac = b"\r" in data and b"\n" not in data
+    return TextLayout(delimiter, encoding, has_header, said is not None, quotes != "none", old_mac)
+
+
+_DELIMITER_SAID = re.compile(r"\ufeff?sep=(.)\s*", re.IGNORECASE)
 
 
 def find_delimiter(lines: Sequence[str], usual: str = ",") -> str:
@@ -94,7 +109,8 @@ def find_encoding(data: bytes) -> str:
 def first_cells(path: Path, layout: TextLayout, rows: int = 5) -> list[list[str]]:
     """Return the cells of the first rows of a text table."""
     text = head(path).decode(layout.encoding, "replace")
-    lines = [line for line in text.splitlines(keepends=True) if line.strip()][:rows]
+    lines = [line for line in text.splitlines(keepends=True) if line.strip()][: rows + layout.names_delimiter]
+    lines = lines[layout.names_delimiter :]
     return [[cell.strip() for cell in cells] for cells in _parsed(lines, layout.delimiter)]
 
 
@@ -110,7 +126,7 @@ def _parsed(lines: Iterable[str], delimiter: str) -> list[list[str]]:
 
 LONGEST_CELL = 1 << 26
 """A cell of a CSV file may have this many characters; longer ones are more likely a quote that was never closed."""
-TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
+TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
 JSON_LINES = (".jsonl", ".ndjson", ".json")
 
 
@@ -128,7 +144,9 @@ class RowFault:
 
 
 UNEVEN = RowFault("rows with too few or too many values", "{}")
-NOT_CSV = RowFault("rows that are not readable as CSV", "not readable as CSV ({})")
+NOT_CSV = RowFault(
+    "rows that are not readable as CSV", "not readable as CSV ({}); where quotes are letters: quotes=none"
+)
 NOT_JSON = RowFault("lines that are not valid JSON", "not valid JSON: {}")
 NO_OBJECT = RowFault("lines that are no JSON object", "expected an object {{…}}, found {}")
 
@@ -136,15 +154,54 @@ OnFault = Callable[[RowFault, str, str], None]
 """Takes a row that cannot be read: what is wrong with it, the place, and the detail."""
 
 
+@dataclass
+class BadRows:
+    """Takes what cannot be read in a table: each such row is a fault, or is left out and counted."""
+
+    name: str  # of the table
+    fault: Callable[[str], object]  # takes the faults
+    how: str = "refuse"  # "skip" leaves out
+    left_out: Counts = field(default_factory=Counts)  # what was left out
+
+    def notes(self) -> list[str]:
+        """What was left out, in sentences."""
+        return self.left_out.lines("{what} (left out): {count:,} ({shown})", ", ")
+
+    def row(self, kind: RowFault, place: str, detail: str) -> None:
+        """A row that is none: an `OnFault`."""
+        self.reject(kind.plural, place, detail, f"{self.name}, {place}: {kind.message.format(detail)}")
+
+    def reject(self, plural: str, place: str, detail: str, message: str) -> None:
+        """A row that has not what it needs; `plural` is what such rows are called when they are counted."""
+        if self.how == "skip":
+            self.left_out.count(plural, f"{place}: {detail}" if detail else place, longest=_LONGEST)
+        else:
+            self.fault(f"{message}; mend it, or leave such rows out: bad_rows=skip")
+
+
+_LONGEST = 160
+"""Characters of an example of what was left out."""
+
+
 def faults_into(report: Callable[[str], None], file: Path) -> OnFault:
     """What writes each row of a file that cannot be read down as a fault."""
     return lambda fault, place, detail: report(f"{file.name}, {place}: {fault.message.format(detail)}")
 
 
+def parse_json(line: bytes) -> Any:
+    """A line of JSON; programs of Python also write NaN into it, which is nothing."""
+    try:
+        return orjson.loads(line)
+    except orjson.JSONDecodeError:
+        if b"NaN" not in line and b"Infinity" not in line:
+            raise
+    return json.loads(line, parse_constant=lambda word: None)
+
+
 def read_rows(
     path: Path,
     on_fault: OnFault | None = None,
-    parse: Callable[[bytes], Any] = orjson.loads,
+    parse: Callable[[bytes], Any] = parse_json,
     columns: Sequence[str] | None = None,
     layout: TextLayout | None = None,
 ) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -162,10 +219,14 @@ def read_rows(
 
 
 def json_lines(
-    path: Path, on_fault: OnFault | None = None, parse: Callable[[bytes], Any] = orjson.loads
+    path: Path, on_fault: OnFault | None = None, parse: Callable[[bytes], Any] = parse_json
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """The objects in a file of JSON lines, as `read_rows`. A line may also hold a list of objects, each a row."""
+    # A file that is called .json may be one list of objects, over many lines.
     on_fault = on_fault or _raising(path)
+    if plain_name(path).lower().endswith(".json") and (rows := _whole_json(path)) is not None:
+        yield from ((f"object {number}", row) for number, row in enumerate(rows, start=1))
+        return
     for number, line in enumerate(iter_lines(path), start=1):
         if not line or line.isspace():
             continue
@@ -182,6 +243,33 @@ def json_lines(
                 yield f"{place}, object {count}", entry
         else:
             on_fault(NO_OBJECT, place, repr(line[:40].decode(errors="replace")))
+
+
+def _whole_json(path: Path) -> list[Row] | None:
+    """The rows of a file that is one list of objects, or one dictionary with such a list; None for any other."""
+    if json_head(path)[:1] not in (b"[", b"{"):
+        return None
+    with open_binary(path) as stream:
+        first = stream.readline(LONGEST_CELL).removeprefix(b"\xef\xbb\xbf").strip()
+        try:
+            if isinstance(parse_json(first), dict) and stream.read(1):
+                return None  # lines
+        except ValueError:
+            pass
+    try:
+        value = orjson.loads(read_bytes(path).removeprefix(b"\xef\xbb\xbf"))
+    except ValueError:
+        return None
+    if isinstance(value, dict):
+        parts = [*value.values()]
+        if {"columns", "data"} <= value.keys():  # as pandas writes it: orient="split"
+            value = [dict(zip(value["columns"], row, strict=False)) for row in value["data"]]
+        elif all(isinstance(part, dict) and part.keys() == parts[0].keys() for part in parts):  # orient="columns"
+            value = [{name: cells[key] for name, cells in value.items()} for key in parts[0]]
+        else:
+            lists = [part for part in parts if isinstance(part, list)]
+            value = lists[0] if len(lists) == 1 else None
+    return value if value and all(isinstance(row, dict) for row in value) else None
 
 
 def csv_columns(path: Path, on_fault: OnFault | None = None, layout: TextLayout | None = None) -> list[str]:
@@ -226,12 +314,17 @@ def _delimited(path: Path, on_fault: OnFault | None, layout: TextLayout | None) 
 def _cells(path: Path, on_fault: OnFault, layout: TextLayout) -> Iterator[tuple[int, list[str]]]:
     """(line, cells) of every row that is readable as CSV and not empty, the header first."""
     csv.field_size_limit(LONGEST_CELL)
-    lines = _text_lines(path) if layout.encoding == UTF_8 else _decoded_lines(path, layout.encoding)
+    lines = _text_lines(path, layout.old_mac) if layout.encoding == UTF_8 else _decoded_lines(path, layout.encoding)
+    if layout.names_delimiter:
+        next(lines, None)
+        lines = chain(["\n"], lines)  # an empty line, so that the others keep their numbers
     if layout.delimiter == "\t":
         yield from _tabbed(lines)
         return
     # "a.jpg| 0| a dog": bars stand with a space behind them
-    reader = csv.reader(lines, delimiter=layout.delimiter, strict=True, skipinitialspace=layout.delimiter == "|")
+    how = csv.QUOTE_MINIMAL if layout.quotes else csv.QUOTE_NONE
+    blanks = layout.delimiter == "|"
+    reader = csv.reader(lines, delimiter=layout.delimiter, strict=True, skipinitialspace=blanks, quoting=how)
     while True:
         start = reader.line_num + 1
         try:
@@ -286,8 +379,9 @@ def _quoted(text: str) -> list[str] | None:
         return None
 
 
-def _text_lines(path: Path) -> Iterator[str]:
-    for number, line in enumerate(iter_lines(path), start=1):
+def _text_lines(path: Path, old_mac: bool = False) -> Iterator[str]:
+    source = read_bytes(path).rstrip(b"\r").split(b"\r") if old_mac else iter_lines(path)
+    for number, line in enumerate(source, start=1):
         try:
             yield f"{line.decode()}\n"
         except UnicodeDecodeError as fault:
@@ -342,35 +436,139 @@ def _to_microseconds(column: pa.Array) -> pa.Array:
     return column
 
 
-# Tables in memory, and the cells of tables wherever they are.
+# Any table: a file, or something in memory.
+
+Row = dict[str, Any]
 
 
-def columns_of(value: Any) -> dict[str, list[Any]] | None:
+@dataclass(frozen=True)
+class OpenTable:
+    """A table wherever it is: its columns, and its rows, each with its place."""
+
+    name: str  # what errors call it
+    columns: list[str]  # of JSON lines, whose rows may differ, those of the first thousand
+    # The rows; the callback takes those that cannot be read (without one they raise), and the names are the columns
+    # that are wanted, as far as leaving others out saves work.
+    read: Callable[[OnFault | None, Sequence[str] | None], Iterator[tuple[str, Row]]] = lambda on_fault, names: iter(())
+    path: Path | None = None  # its file; None for one in memory
+    layout: TextLayout | None = None  # of a text table
+
+    def rows(self, on_fault: OnFault | None = None, columns: Sequence[str] | None = None) -> Iterator[tuple[str, Row]]:
+        """The rows as (place, row): the place is "line 7" or "row 7", as errors name it."""
+        return self.read(on_fault, columns)
+
+
+def read_table(
+    source: Any,
+    name: str = "the table",
+    *,
+    header: str = "",
+    encoding: str = "",
+    delimiter: str = "",
+    quotes: str = "",
+) -> OpenTable:
+    """Read any table: a file, a data frame, an Arrow table, a data set, columns or rows in dictionaries.
+
+    Args:
+        source: The path or the address of a CSV, TSV, JSON, JSON lines or Parquet file, which may be compressed; a
+            DataFrame of pandas or polars, an Arrow table, a `datasets.Dataset`; `{column: [cell, …]}`, or a list of
+            `{column: cell}`.
+        name: What errors call a table that is in memory.
+        header: Of a text table: whether its first line has names, "yes" or "no"; "" finds out.
+        encoding: Of a text table; "" finds out.
+        delimiter: Of a text table; "" finds out.
+        quotes: Of a text table: "none" where quotes are letters, and enclose nothing.
+
+    Raises:
+        CollectionError: The source is no table, or its columns differ in length.
+
+    Example:
+        >>> table = read_table([{"image": "a.jpg", "caption": "a dog"}])
+        >>> table.columns, list(table.rows())
+        (['image', 'caption'], [('row 1', {'image': 'a.jpg', 'caption': 'a dog'})])
+    """
+    if isinstance(source, OpenTable):
+        return source
+    if isinstance(source, (str, Path)):
+        path = user_path(local_path(str(source)))
+        layout = None
+        if is_text_table(path):
+            layout = text_layout(path, header=header, encoding=encoding, delimiter=delimiter, quotes=quotes)
+        return OpenTable(
+            str(path), first_columns(path, layout),
+            lambda on_fault, names: read_rows(path, on_fault, columns=names, layout=layout), path, layout,
+        )  # fmt: skip
+    columns = columns_of(source, plain=True)
+    if columns is None:
+        raise CollectionError(
+            f"{name}: a {type(source).__name__} is no table.",
+            hint="a table is a file, a data frame, an Arrow table, {column: [cell, …]}, or a list of {column: cell}",
+            code="no-table",
+        )
+    return OpenTable(name, list(columns), lambda on_fault, names: table_rows(columns, name))
+
+
+def columns_of(value: Any, *, plain: bool = False) -> dict[str, list[Any]] | None:
     """Return the columns of a table in memory as lists by name; None for anything that is no table."""
     # Missing values (NaN, NaT, NA in pandas) become None, lists that are arrays become lists.
+    # plain: Whether dictionaries of lists and lists of dictionaries are tables, too.
     import pyarrow as pa
 
     package = type(value).__module__.partition(".")[0]
     if package == "pandas" and hasattr(value, "columns"):  # cells may hold what Arrow does not know, such as pictures
-        return {
-            str(name): [
-                None if gone is True else cell.tolist() if getattr(cell, "ndim", 0) == 1 else cell
-                for cell, gone in zip(value[name].tolist(), value[name].isna().tolist(), strict=True)
-            ]
-            for name in value.columns
-        }
+        if isinstance(value.index.name, str) and value.index.name not in value.columns:  # read_csv(index_col=0)
+            value = value.reset_index()
+        return {str(name): _series(value[name]) for name in value.columns}
     if hasattr(value, "to_dict") and package == "polars" and hasattr(value, "columns"):
         return {str(name): values for name, values in value.to_dict(as_series=False).items()}
+    if package == "datasets" and hasattr(value, "with_format") and hasattr(value, "column_names"):
+        value = value.with_format("arrow")[:]
+    if plain and isinstance(value, Mapping) and all(isinstance(cells, list | tuple) for cells in value.values()):
+        return {str(name): list(cells) for name, cells in value.items()}
+    if plain and isinstance(value, list | tuple) and value and all(isinstance(row, dict) for row in value):
+        names = dict.fromkeys(name for row in value for name in row)
+        return {str(name): [row.get(name) for row in value] for name in names}
     if isinstance(value, Mapping) or not hasattr(value, "__arrow_c_stream__"):
         return None
     try:
         table = pa.table(value)
     except (TypeError, ValueError, pa.ArrowInvalid):  # a single column
         return None
-    return {name: table.column(name).to_pylist() for name in table.schema.names}
+    return {name: [_not_nan(cell) for cell in table.column(name).to_pylist()] for name in table.schema.names}
 
 
-def table_rows(table: Mapping[str, Sequence[Any]], where: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def _series(series: Any) -> list[Any]:
+    """The cells of a column of pandas as Python has them."""
+    cells = series.tolist()
+    if series.dtype == object:
+        cells = [_of_numpy(cell) for cell in cells]
+    return [None if gone is True else cell for cell, gone in zip(cells, series.isna().tolist(), strict=True)]
+
+
+def _of_numpy(cell: Any) -> Any:
+    """A list or a number of NumPy as one of Python."""
+    dimensions = getattr(cell, "ndim", None)
+    return cell.tolist() if dimensions == 1 or (dimensions == 0 and hasattr(cell, "dtype")) else cell
+
+
+def _not_nan(cell: Any) -> Any:
+    return None if isinstance(cell, float) and cell != cell else cell
+
+
+def arrow_table(columns: Mapping[str, Sequence[Any]]) -> pa.Table:
+    """Columns as an Arrow table; one whose values Arrow cannot hold (a number, a text) as text."""
+    import pyarrow as pa
+
+    arrays: dict[str, pa.Array] = {}
+    for name, values in columns.items():
+        try:
+            arrays[name] = pa.array(values)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):  # whole numbers beyond 64 bits with sign
+            arrays[name] = pa.array([None if value is None else str(value) for value in values], pa.string())
+    return pa.table(arrays)
+
+
+def table_rows(table: Mapping[str, Sequence[Any]], where: str) -> Iterator[tuple[str, Row]]:
     """Go through columns row by row."""
     lengths = {name: len(values) for name, values in table.items()}
     if len(set(lengths.values())) > 1:
@@ -380,51 +578,13 @@ def table_rows(table: Mapping[str, Sequence[Any]], where: str) -> Iterator[tuple
         yield f"row {number}", dict(zip(table, values, strict=True))
 
 
-_ENTRY = re.compile(r"""\s*('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?|None)\s*,?\s*""", re.DOTALL)
-"""An entry of a list as Python prints it; NumPy prints no commas."""
-
-
-_CAPTIONS: tuple[set[type], ...] = (set(), {str}, {str, type(None)})
-"""The types in a list that can be one of captions."""
-
-
-def entries_of(cell: Any, *, texts: bool = False) -> list[Any]:
-    """The values in a cell: those of a list, also of one that is written out, else the value; none if null."""
-    # texts: A list of anything but texts is no list of captions, so that "[1]" is what somebody wrote.
-    if isinstance(cell, str):
-        written = written_list(cell) if cell.startswith(("[", " [")) else None
-        if written is None or (texts and {*map(type, written)} not in _CAPTIONS):
-            return [cell]
-        return written
-    return [] if cell is None else list(cell) if isinstance(cell, list | tuple) else [cell]
-
-
-def written_list(text: str) -> list[Any] | None:
-    """The list that a text is as JSON, Python or NumPy write it; None for any other text."""
-    text = text.strip()
-    if not (text.startswith("[") and text.endswith("]")):
-        return None
-    try:
-        value = orjson.loads(text)
-        return value if isinstance(value, list) else None
-    except orjson.JSONDecodeError:
-        pass
-    entries, place = [], 1
-    while place < len(text) - 1:
-        entry = _ENTRY.match(text, place)
-        if entry is None:
-            return None
-        entries.append(ast.literal_eval(entry[1]))
-        place = entry.end()
-    return entries
-
-
 # Which columns a table has, and which of them holds what.
 
 
 IMAGE_COLUMNS = ("file_name", "image", "filename", "file", "image_path", "filepath", "img", "image_name")
 CAPTION_COLUMNS = ("text", "caption", "captions", "texts", "sentence", "sentences", "raw", "description", "title")
-IMAGE_ALSO = ("photo", "picture", "path", "img_path", "image_file", "file_path", "img_name", "image_url")
+IMAGE_ALSO = ("photo", "picture", "path", "img_path", "image_file", "file_path", "img_name", "image_url", "img_url",
+              "url")  # fmt: skip
 CAPTION_ALSO = ("comment", "comments", "alt_text", "alt", "sentence1")
 """Names that count where there is none of the usual ones."""
 CLASS_COLUMNS = ("class", "label", "category", "class_name", "label_name", "classname", "labels", "target")
@@ -444,7 +604,7 @@ def first_columns(path: Path, layout: TextLayout | None = None) -> list[str]:
         return _parquet_columns(path)
     if is_text_table(path):
         return csv_columns(path, layout=layout)
-    rows = itertools.islice(json_lines(path, _ignore), _FIRST_ROWS)
+    rows = islice(json_lines(path, _ignore), _FIRST_ROWS)
     return list(dict.fromkeys(name for _, row in rows for name in row))
 
 
@@ -472,38 +632,112 @@ def sniffed_columns(path: Path) -> list[str]:
             return next(iter(first_cells(path, text_layout(path), rows=1)), [])
         if not name.endswith(JSON_LINES):
             return []
+        if name.endswith(".json"):
+            return _json_columns(path)
         with open_binary(path) as stream:  # the first row may be longer than any head of the file
-            row = orjson.loads(stream.readline(LONGEST_CELL).removeprefix(b"\xef\xbb\xbf"))
+            row = parse_json(stream.readline(LONGEST_CELL).removeprefix(b"\xef\xbb\xbf"))
     except (VisirError, OSError, EOFError, lzma.LZMAError, zlib.error, UnicodeDecodeError, ValueError):
         return []
     row = row[0] if isinstance(row, list) and row else row
     return list(row) if isinstance(row, dict) else []
 
 
-def one_column(
-    path: Path | str, columns: list[str], name: str | int | None, usual: tuple[str, ...], content: str
-) -> str | None:
-    """The column that holds something."""
-    if name is not None:
-        name = str(name)
-        if name not in columns and name.isdecimal() and 0 < int(name) <= len(columns):
-            return columns[int(name) - 1]
-        if name not in columns:
+Usual = tuple[str, ...] | tuple[tuple[str, ...], ...]
+"""What a column is usually called; of several such lists one counts where there is none of those before."""
+
+
+@dataclass(frozen=True)
+class Picked:
+    """Which column holds what."""
+
+    columns: dict[str, str | None]  # by role; None where there is no such column
+    notes: list[str]  # what else could have been taken, in sentences
+
+    def __getitem__(self, role: str) -> str | None:
+        return self.columns[role]
+
+
+def pick(
+    table: OpenTable,
+    given: Mapping[str, str | int | None] = MappingProxyType({}),
+    /,
+    *,
+    first: Collection[str] = (),
+    prefix: str = "",
+    **usual: Usual,
+) -> Picked:
+    """Choose the columns of a table by their usual names.
+
+    Args:
+        table: The table.
+        given: The columns that somebody named, by role: by name, or by their number from 1.
+        first: The roles of which the first usual name counts; of the others two such columns are refused.
+        prefix: What stands before the role in errors: "query ".
+        **usual: By role what its column is usually called.
+
+    Raises:
+        CollectionError: There is no column of a name that somebody gave, or two that nothing tells apart.
+
+    Example:
+        >>> picked = pick(read_table({"Image Name": ["a.jpg"], "comment": ["a dog"], "alt": ["dog"]}),
+        ...               image=("image_name",), caption=(("caption",), ("comment",), ("alt",)))
+        >>> picked["image"], picked["caption"], picked.notes
+        ('Image Name', 'comment', ["caption: column 'comment' (not 'alt', caption= names another)"])
+    """
+    columns: dict[str, str | None] = {}
+    near: dict[str, list[str]] = {}
+    for role, names in usual.items():
+        named = given.get(role)
+        if named is not None:
+            columns[role] = _named(table, str(named))
+            continue
+        lists: list[tuple[str, ...]] = [entry for entry in names if isinstance(entry, tuple)] or [names]  # type: ignore[list-item]
+        levels = [fitting for entry in lists if (fitting := _fitting(table.columns, entry))]
+        if levels and len(levels[0]) > 1 and role not in first:
             raise CollectionError(
-                f"{path}: no column {name!r}.", hint=f"there are: {', '.join(columns)}", code="no-such-column"
+                f"{table.name}: the {prefix}{role.replace('_', ' ')} could be in {' or '.join(map(repr, levels[0]))}.",
+                hint=f"say which: {_option(prefix, role)}={levels[0][0]}",
+                code="several-columns",
             )
-        return name
-    matching = (column for usual_name in usual for column in columns if column.lower() == usual_name.lower())
-    candidates = list(dict.fromkeys(matching))
-    if len(candidates) > 1:
-        option = content.replace(" ", "_")
-        option += "" if option in ("image", "caption", "id", "caption_id") else "_column"
+        fitting = list(dict.fromkeys(chain.from_iterable(levels)))
+        columns[role], near[role] = (fitting[0], fitting[1:]) if fitting else (None, [])
+    taken = {*columns.values()}
+    notes = [
+        f"{role}: column {columns[role]!r} (not {', '.join(map(repr, others))}, {_option(prefix, role)}= names another)"
+        for role, names in near.items()
+        if (others := [name for name in names if name not in taken])
+    ]
+    return Picked(columns, notes)
+
+
+def _named(table: OpenTable, name: str) -> str:
+    if name not in table.columns and name.isdecimal() and 0 < int(name) <= len(table.columns):
+        return table.columns[int(name) - 1]
+    if name not in table.columns:
         raise CollectionError(
-            f"{path}: the {content} could be in {' or '.join(map(repr, candidates))}.",
-            hint=f"say which: {option}={candidates[0]}",
-            code="several-columns",
+            f"{table.name}: no column {name!r}.", hint=f"there are: {', '.join(table.columns)}", code="no-such-column"
         )
-    return candidates[0] if candidates else None
+    return name
+
+
+def _option(prefix: str, role: str) -> str:
+    """The option that names the column."""
+    name = f"{prefix.replace(' ', '_')}{role}"
+    return name if name in ("image", "caption", "id", "caption_id") else f"{name}_column"
+
+
+def plain_column(name: str) -> str:
+    """The name of a column without the ways in which people write it."""
+    return re.sub(r"[\W_]+", "_", name.strip().lower()).strip("_")
+
+
+def _fitting(columns: Sequence[str], usual: Sequence[str]) -> list[str]:
+    """The columns with these names, in their order: written so, in any case; else in other ways: "Image Name"."""
+    for form in (str.lower, plain_column):
+        fitting = [column for name in usual for column in columns if form(column) == form(name)]
+        if fitting:
+            return list(dict.fromkeys(fitting))
+    return []
 
 
 class ColumnPicker:
@@ -511,40 +745,36 @@ class ColumnPicker:
 
     def __init__(
         self,
-        file: Path,
-        prefix: str = "",
+        name: str,
+        given: Mapping[str, str | None],
         /,
         *,
-        first: tuple[str, ...] = (),
-        **names: tuple[str | None, tuple[str, ...]],
+        first: Collection[str] = (),
+        prefix: str = "",
+        **usual: Usual,
     ) -> None:
-        self._file = file
-        self._prefix = prefix
-        self._first = first
-        self._names = names
+        self._table = OpenTable(name, [])
         self._known: dict[str, None] = {}
+        self._given = {role: named for role, named in given.items() if named is not None and role in usual}
+        self._usual, self._first, self._prefix = usual, first, prefix
         self._columns: dict[str, str | None] = {}
 
-    def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
-        """The value of each name; None where the row has none."""
+    def __call__(self, row: Row) -> Row:
+        """The value of each role; None where the row has none."""
         if not row.keys() <= self._known.keys():
             self._known |= dict.fromkeys(row)
-            self._columns = {name: named or self._usual(name, usual) for name, (named, usual) in self._names.items()}
-        return {name: None if column is None else row.get(column) for name, column in self._columns.items()}
-
-    def _usual(self, name: str, usual: tuple[str, ...]) -> str | None:
-        columns = list(self._known)
-        if name in self._first:
-            lowered = {column.lower(): column for column in columns[::-1]}
-            return next((lowered[usual_name] for usual_name in usual if usual_name in lowered), None)
-        return one_column(self._file, columns, None, usual, f"{self._prefix}{name}")
+            self._table.columns[:] = self._known
+            usual = {role: names for role, names in self._usual.items() if role not in self._given}
+            picked = pick(self._table, first=self._first, prefix=self._prefix, **usual)
+            self._columns = {role: self._given.get(role) or picked[role] for role in self._usual}
+        return {role: None if column is None else row.get(column) for role, column in self._columns.items()}
 
     def never_seen(self) -> list[str]:
         """What is wrong with the columns that somebody named: those that no row has."""
         return [
-            f"{self._file.name}: no column {named!r}; there are: {', '.join(self._known)}"
-            for named, _ in self._names.values()
-            if named is not None and named not in self._known
+            f"{self._table.name}: no column {named!r}; there are: {', '.join(self._known)}"
+            for named in self._given.values()
+            if named not in self._known
         ]
 
 
@@ -557,179 +787,17 @@ def _parquet_columns(path: Path) -> list[str]:
         return list(pq.read_schema(path).names)
 
 
+def _json_columns(path: Path) -> list[str]:
+    """The columns of a JSON file whose rows are in a list or in lines, by its beginning; of a large one no other."""
+    text = json_head(path).decode("utf-8", "replace")
+    start = text.find("{")
+    if text[:1] not in ("[", "{") or start < 0:
+        return []
+    row, end = json.JSONDecoder().raw_decode(text, start)
+    if text[:1] == "{" and not text[end:].strip():  # one object: what has the rows in it
+        row = next(iter(_whole_json(path) or []), {})
+    return list(row)
+
+
 def _ignore(fault: RowFault, place: str, detail: str) -> None:
     """Rows are read once more for what they hold, and counted then."""
-
-
-# Rows in batches, looked at column by column.
-
-Row = dict[str, Any]
-FIELD = re.compile(r"\{([^{}]+)\}")
-"""A field in a column, a line or a name of files."""
-BATCH = 2_000
-"""How many rows are looked at together: so many that a call for each batch costs nothing, and few enough for caches."""
-
-
-def fields_of(text: str, *, ends: bool = False) -> re.Pattern[str]:
-    """What a name ("captions_{split}*.json") or a line with fields looks like; a number has digits alone."""
-    # ends: Whether the last field of a line takes the rest of it, and no other field a tab.
-    parts = FIELD.split(text)
-    plain = [re.escape(part).replace(r"\ ", "[ \t]") if ends else re.escape(part).replace(r"\*", ".*")
-             for part in parts[::2]]  # fmt: skip
-    built = plain[0]
-    for place, name in enumerate(parts[1::2], 1):
-        last, after = ends and place == len(plain) - 1, parts[2 * place][:1]
-        # A field of a line ends at the last such letter before the tab, or, in lines without tabs, at the first.
-        field = r"[^\t]+" if "\t" in text else f"[^\t{re.escape(after)}]+"
-        kind = ".*" if last else r"\d+" if name in ("number", "year") else field if ends else ".+?"
-        built += f"(?P<{name}>{kind}){plain[place]}"
-    return re.compile(f"^{built}$", re.DOTALL)
-
-
-@dataclass
-class ListColumn:
-    """A column of lists: how many entries each has, None where there is no list, and all entries behind each other."""
-
-    counts: list[int | None]
-    entries: list[Any]
-
-    def __iter__(self) -> Iterator[list[Any] | None]:
-        entries = iter(self.entries)
-        return (None if count is None else list(islice(entries, count)) for count in self.counts)
-
-
-@dataclass
-class Batch:
-    """Some rows of a file, looked at column by column."""
-
-    place: Callable[[int], str]  # where a row is, as errors say it
-    rows: list[Row]
-    # What is not, or no longer, as the rows have it: fields of lines, columns that a hook changed; and those looked up.
-    columns: dict[str, list[Any]] = field(default_factory=dict)
-    # ListColumn of objects in JSON, by the column that has them, with all their objects behind each other.
-    lists: dict[str, tuple[list[int | None], Batch]] = field(default_factory=dict)
-
-    def __getitem__(self, name: str) -> list[Any]:
-        """The values of a column by its name; None where a row has none."""
-        if name not in self.columns:
-            self.columns[name] = [row.get(name) for row in self.rows]
-        return self.columns[name]
-
-    def values(self, column: str) -> Any:
-        """The same for a column as layouts write it: "a | b", "{a}/{b}", "a[].b", "a.b"."""
-        if "|" in column:
-            first, _, others = column.partition("|")
-            values = self.values(first.strip())
-            if None not in values:
-                return values
-            further = self.values(others.strip())
-            return [other if value is None else value for value, other in zip(values, further, strict=True)]
-        if names := FIELD.findall(column):
-            form = "%s".join(part.replace("%", "%%") for part in FIELD.split(column)[::2])
-            rows = zip(*(self[name] for name in names), strict=True)
-            return [None if None in row or "" in row else form % row for row in rows]
-        outside, _, entry = column.partition("[].")
-        if entry:
-            if outside not in self.lists:
-                lists = [parts if type(parts) is list else None for parts in self.values(outside)]
-                objects = _objects(list(chain.from_iterable(filter(None, lists))))
-                self.lists[outside] = [None if parts is None else len(parts) for parts in lists], objects
-            counts, objects = self.lists[outside]
-            return ListColumn(counts, objects.values(entry))
-        outside, _, entry = column.partition(".")
-        if entry:
-            parts = zip(self[outside], _objects(self[outside]).values(entry), self[column], strict=True)
-            return [value if isinstance(part, dict) else whole for part, value, whole in parts]
-        return self[column]
-
-    def keep(self, wanted: Sequence[bool]) -> None:
-        """Leave all other rows out."""
-        numbers, place = list(compress(range(len(wanted)), wanted)), self.place
-        self.place = lambda number: place(numbers[number])
-        self.rows = list(compress(self.rows, wanted))
-        self.columns = {name: list(compress(values, wanted)) for name, values in self.columns.items()}
-        self.lists = {}
-
-
-def _objects(parts: list[Any]) -> Batch:
-    """What is in a column of objects in JSON; what is none has nothing."""
-    return Batch(str, parts if are(parts, {dict}) else [part if isinstance(part, dict) else {} for part in parts])
-
-
-def are(values: Any, kinds: Collection[type]) -> bool:
-    """Whether all values are of these types, and of no type under them."""
-    return {*map(type, values)} <= {*kinds}
-
-
-def as_lists(values: Any) -> ListColumn:
-    """A column as lists; what is none is one that has no length."""
-    if isinstance(values, ListColumn):
-        return values
-    if not are(values, {list}):
-        return ListColumn([None], [])
-    return ListColumn(list(map(len, values)), list(chain.from_iterable(values)))
-
-
-def as_text(ids: list[Any]) -> list[str]:
-    """Ids, numbers or text, as text."""
-    return ids if are(ids, {str}) else list(map(str, ids))
-
-
-def lines_of(line: str, file: Path, fault: Callable[[str], None], is_whole: bool) -> Iterator[Batch]:
-    """Lines with fields; one of another form is a fault, and ends a batch, so that all faults come in their order."""
-    pattern, lines, start = fields_of(line, ends=True), read_lines(file), 0
-    names = list(pattern.groupindex)
-    needed = "\t" in line  # where tabs part fields, an empty line is a row that lost them
-    while start < len(lines):
-        matches = list(map(pattern.match, lines[start : start + BATCH]))
-        wrong, numbers = None, list(range(start + 1, start + 1 + len(matches)))
-        if not all(matches):
-            unlike = (at for at, match in enumerate(matches) if match is None and (needed or lines[start + at].strip()))
-            wrong = next(unlike, None)
-            numbers = [number for number, match in zip(numbers, matches[:wrong], strict=False) if match]
-        fields = [match.groups() for match in matches[:wrong] if match]
-        whole = [dict(zip(names, values, strict=True)) for values in fields] if is_whole else [{}] * len(fields)
-        columns = {} if is_whole or not fields else dict(zip(names, map(list, zip(*fields, strict=True)), strict=True))
-        yield Batch(lambda number, at=numbers: f"{file.name}, line {at[number]}", whole, columns)  # type: ignore[misc]
-        start += len(matches[:wrong])
-        if wrong is not None:
-            fault(f"{file.name}, line {start + 1}: expected {_in_words(line)}, found {lines[start][:60]!r}")
-            start += 1
-
-
-def rows_of(
-    file: Path, fault: Callable[[str], None], read: Callable[[OnFault], Iterator[tuple[str, Row]]]
-) -> Iterator[Batch]:
-    """The rows of a table in batches; a fault ends a batch, so that all faults come in their order."""
-    waiting: list[str] = []
-    places: list[str] = []
-    rows: list[Row] = []
-
-    def tell() -> None:
-        for text in waiting:
-            fault(text)
-        waiting.clear()
-
-    def later(text: str) -> None:
-        waiting.append(text)
-        if not rows or len(waiting) == MANY:
-            tell()
-
-    for place, row in read(faults_into(later, file)):
-        if waiting or len(rows) == BATCH:
-            yield _placed(file.name, places, rows)
-            tell()
-            places, rows = [], []
-        places.append(place)
-        rows.append(row)
-    yield _placed(file.name, places, rows)
-    tell()
-
-
-def _placed(name: str, places: list[str], rows: list[Row]) -> Batch:
-    return Batch(lambda number: f"{name}, {places[number]}", rows)
-
-
-def _in_words(line: str) -> str:
-    """A line with fields as people read it."""
-    return FIELD.sub(r"\1", line).replace("\t", "<TAB>")

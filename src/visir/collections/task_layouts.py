@@ -13,12 +13,13 @@ import numpy as np
 import pyarrow as pa
 
 from visir.collections.archives import PictureCells, pictures_in_cells
+from visir.collections.cells import id_of
 from visir.collections.draft import SourceDraft, TaskDraft, TaskSetDraft
 from visir.collections.layout import Files, LayoutReading, LayoutTable, SourceLayout, published, reader
 from visir.collections.readers import task_reader
 from visir.collections.readers.choice_table import has_columns, label_text, records
 from visir.collections.readers.locate import relative
-from visir.collections.readers.names import compare_counts, has_key, head, identifier, json_head, plain_name, plain_stem
+from visir.collections.readers.names import compare_counts, has_key, head, json_head, plain_name, plain_stem
 from visir.collections.segments import FRAME
 from visir.collections.sources import Format, one_of
 from visir.collections.tables import Row, read_rows, sniffed_columns
@@ -536,7 +537,7 @@ def _composed_rows(draft: SourceDraft, file: Path, texts: tuple[str, ...]) -> It
 def ids_in(values: object) -> list[str] | None:
     """A list of ids as text; None for anything else."""
     try:
-        return [identifier(value) for value in values] if isinstance(values, list) else None
+        return [id_of(value) for value in values] if isinstance(values, list) else None
     except TypeError:
         return None
 

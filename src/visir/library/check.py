@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from visir.collections.readers.shop_cells import price_in_words
+from visir.collections.cells import price_in_words
 from visir.errors import MissingPackageError, VisirError, raise_faults
 from visir.library.database import Database
 from visir.library.layout import CAPTIONS, COPY_AGAIN, LIBRARY, LibraryCard, LibraryError, thumbnail_name

@@ -22,7 +22,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from visir.collections.readers.shop_cells import CODES, SIGNS
+from visir.collections.cells import CODES, SIGNS
 from visir.library.filters import Field, FieldCondition, Op
 
 PRICE, CURRENCY = "price", "currency"

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from visir.collections.tables import all_columns, one_column, read_rows
+from visir.collections.cells import flag_of
+from visir.collections.tables import OpenTable, all_columns, pick, read_rows
 from visir.display import Displayed, brief
 from visir.errors import CollectionError, ConfigurationError, nearest, raise_faults
 from visir.products.opening import write_new_table
@@ -26,7 +27,6 @@ PRODUCT = ("product_id", "product", "item_id", "document_id", "sku", "asin", "id
 POSITION = ("position", "rank", "pos")
 CLICKED = ("clicked", "click", "is_click")
 VISITOR = ("visitor", "visitor_id", "user_id", "session_id")
-_YES, _NO = ("1", "true", "yes", "1.0"), ("0", "false", "no", "0.0", "")
 _SHOWN = 5
 Ints = NDArray[np.int64]
 
@@ -159,23 +159,19 @@ def read_click_log(
     path = Path(path)
     if not path.is_file():
         raise CollectionError(f"{path}: no such file.", hint="check the path")
-    columns = all_columns(path)
-    wanted = {
-        "query": (query, QUERY),
-        "product": (product, PRODUCT),
-        "position": (position, POSITION),
-        "clicked": (clicked, CLICKED),
-        "visitor": (visitor, VISITOR),
-    }
-    named = {name: one_column(path, columns, given, usual, name) for name, (given, usual) in wanted.items()}
+    table = OpenTable(str(path), all_columns(path))
+    given = {"query": query, "product": product, "position": position, "clicked": clicked, "visitor": visitor}
+    named = pick(
+        table, given, query=QUERY, product=PRODUCT, position=POSITION, clicked=CLICKED, visitor=VISITOR
+    ).columns
     missing = [name for name, column in named.items() if column is None and name != "visitor"]
     if missing:
         raise CollectionError(
             f"{path}: no column of {', '.join(missing)}.",
-            hint=f"name it: {missing[0]}=…; there are {columns}",
+            hint=f"name it: {missing[0]}=…; there are {table.columns}",
             code="collection-no-column-3",
         )
-    cells: dict[str, list[Any]] = {name: [] for name in wanted}
+    cells: dict[str, list[Any]] = {name: [] for name in named}
     faults: list[str] = []
     for place, row in read_rows(path):
         values = _values(row, named)
@@ -202,8 +198,7 @@ def _values(row: Mapping[str, Any], named: Mapping[str, str | None]) -> dict[str
         if name == "position":
             values[name] = int(float(text)) if _is_position(text) else None
         elif name == "clicked":
-            low = text.lower()
-            values[name] = True if low in _YES else False if low in _NO else None
+            values[name] = flag_of(text) if text else False
         else:
             values[name] = text or None
     return values

@@ -17,7 +17,8 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from visir.collections.readers.products import PRICE, plain
+from visir.collections.readers.products import PRICE
+from visir.collections.tables import plain_column
 from visir.display import Tabular, brief
 from visir.encoders.store import Store
 from visir.errors import ConfigurationError, nearest, raise_faults
@@ -297,7 +298,7 @@ def _price_attribute(catalogue: Catalogue, price: str | None, faults: list[str])
         if price not in names:
             faults.append(f"no product has an attribute {price!r} ({nearest(price, names)})")
         return price
-    usual = {plain(name): name for name in reversed(names)}
+    usual = {plain_column(name): name for name in reversed(names)}
     return next((usual[name] for name in PRICE if name in usual), None)
 
 

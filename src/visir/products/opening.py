@@ -20,7 +20,9 @@ import visir.products.readers.abo as abo
 import visir.products.readers.amazon as amazon
 import visir.products.readers.kaggle as kaggle
 import visir.products.readers.table as table
+from visir.collections.readers.locate import place_images
 from visir.collections.sources import Format, SourceKind, find_source
+from visir.collections.tables import read_table
 from visir.display import Displayed, csv_of
 from visir.errors import CollectionError, ConfigurationError, nearest
 from visir.products.readers.table import UNCATEGORISED, ProductDraft, with_uncategorised
@@ -251,18 +253,17 @@ for _format in (kaggle.FLIPKART, kaggle.FASHION, amazon.FORMAT, abo.FORMAT, tabl
 CATALOGUES = SourceKind("catalogue", "catalogues", FORMATS, without_path="generated products need none: generated:2000")
 
 
-def open_catalogue(
-    path_or_spec: str | Path | Catalogue, *, format: str | None = None, images: object = None, **options: Any
-) -> Catalogue:
+def open_catalogue(path_or_spec: Any, *, format: str | None = None, images: object = None, **options: Any) -> Catalogue:
     """Open a catalogue of any known layout.
 
     What cannot be used is left out and counted in the catalogue's `notes`.
 
     Args:
         path_or_spec: A file (plain, `.gz` or `.xz`), a folder with one such file in it (or laid out as ABO's), or a
-            `Catalogue`; the format follows from the content. `"format:path"` names the format; `"generated:2000"` makes
-            2,000 products. Options may follow as in a web address: `"products:shop.csv?separator=/&images=photos.zip"`.
-            A file or folder elsewhere (`"s3://bucket/shop.jsonl"`; needs `visir[remote]`) is copied into the cache.
+            `Catalogue`, or a table in memory (a data frame, an Arrow table, a list of dictionaries); the format follows
+            from the content. `"format:path"` names the format; `"generated:2000"` makes 2,000 products. Options may
+            follow as in a web address: `"products:shop.csv?separator=/&images=photos.zip"`. A file or folder elsewhere
+            (`"s3://bucket/shop.jsonl"`; needs `visir[remote]`) is copied into the cache.
         format: The name of the format, when it cannot be told.
         images: Where the pictures are: a folder, zip or tar, or a list of them. By default they are looked for beside
             the source; the catalogue's `source` says where they were found. "none" goes without.
@@ -280,6 +281,10 @@ def open_catalogue(
     """
     if isinstance(path_or_spec, Catalogue):
         return path_or_spec
+    if not isinstance(path_or_spec, str | Path):
+        draft = table.read(read_table(path_or_spec), **table.FORMAT.resolve(options))
+        place_images(draft, images)
+        return draft.build()
     source = find_source(str(path_or_spec), CATALOGUES, format)
     contents = source.read(images=source.take("images", images), **options)
     return contents.build() if isinstance(contents, ProductDraft) else contents

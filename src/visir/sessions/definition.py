@@ -33,6 +33,7 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
+from visir.collections.cells import LONGEST_WORD, NOTHING
 from visir.display import Displayed
 from visir.errors import ConfigurationError, VisirError, nearest, raise_faults
 from visir.files import parse_toml
@@ -85,6 +86,8 @@ class LogMapping(Displayed):
         unit: How times are written, one of `UNITS`.
         zone: The time zone of hours and weekdays.
         time_zone: The time zone in which times of the unit "local" are written.
+        decimal: What stands before the cents of prices that are text: "point" or "comma". Without it each price is read
+            by itself, and those with two readings ("1.299") are counted.
         actions: The log's name of an action → one of `ACTIONS`. A name that is missing becomes "other" and is counted.
         unnest: A column of lists (the hits of a visit) that becomes one row per item, called `item`.
         bot: An SQL condition over the names of `raw`; rows that meet it are rejected.
@@ -107,6 +110,7 @@ class LogMapping(Displayed):
     unit: str = "us"
     zone: str = "UTC"
     time_zone: str = "UTC"
+    decimal: str = ""
     actions: dict[str, str] = field(default_factory=dict)
     unnest: str | None = None
     bot: str | None = None
@@ -118,6 +122,7 @@ class LogMapping(Displayed):
     def __post_init__(self) -> None:
         faults = [*_unknown("format", [self.format], ("parquet", "csv", "json")), *_unknown("unit", [self.unit], UNITS)]
         faults += _unknown("delimiter", [self.delimiter], DELIMITERS)
+        faults += _unknown("decimal", [self.decimal], ("", "point", "comma"))
         faults += _unknown("column of an event", self.events, COLUMNS)
         faults += _unknown("meaning of an action", self.actions.values(), ACTIONS)
         faults += _unknown("required name", self.required, self.raw)
@@ -236,18 +241,23 @@ FLAGS = {
     "ambiguous_time": "a wall clock that summer time shows twice; read as the first",
     "no_offset": "a time without an offset; read as UTC",
     "no_price": "a price that cannot be read; the event counts, without one",
+    "open_price": "a price with two readings, such as 1.299 or 1,299, where the mapping has no decimal",
+    "no_id": "a customer, an order or a key that is a word for nothing; the event counts, without one",
 }
 """What is remarkable about an accepted event."""
 
-EVENT_COLUMNS = ("arrival", *COLUMNS, "unknown_action", "ambiguous_time", "no_offset", "written_time", "written_price")
-"""Columns of an event, accepted or rejected; those of `written` are what the log has where nothing can be read."""
+EVENT_COLUMNS = ("arrival", *COLUMNS, "unknown_action", "ambiguous_time", "no_offset", "written_time", "written_price",
+                 "written_id")  # fmt: skip
+"""Columns of an event, accepted or rejected; those of `written` are what the log has where nothing can be read,
+or where a price has two readings."""
 
 PLACE_COLUMNS = ("late", "repeated_order", "place", "session")
 """What an accepted event has besides."""
 
 _TEXTS = ("visitor", "customer", "device", "location", "channel", "page", "query", "order_id", "key")
-_NO_VALUE = ("", "-", "–", "na", "n/a", "nan", "nil", "none", "null")
-"""Texts that say that there is no value."""
+_IDS = ("visitor", "customer", "order_id", "key")
+_NO_VALUE = tuple(sorted(NOTHING))
+"""Texts that say that there is no value: of ids, times and prices. A search or a page may be called so."""
 _SAME = (*_TEXTS, "time", "price", "action", "unknown_action", "ambiguous_time")
 _IN_ORDER = "PARTITION BY visitor ORDER BY time, arrival"
 _LAST = 253_402_300_800_000_000  # the first microsecond of the year 10000
@@ -287,9 +297,12 @@ def rows_sql(
 
 def events_sql(mapping: LogMapping, rows: str) -> str:
     """SQL of one event per row, with `reason` (null for an accepted event) and its flags."""
-    texts = [f"nullif(CAST({mapping.events.get(name, 'NULL')} AS STRING), '') AS {name}" for name in _TEXTS]
+    texts = [f"{_text(mapping.events.get(name, 'NULL'), name in _IDS)} AS {name}" for name in _TEXTS]
+    written = {name: f"CAST({mapping.events[name]} AS STRING)" for name in _IDS[1:] if name in mapping.events}
+    ids = " ".join(f"WHEN {_says_nothing(text)} AND trim({text}) <> '' THEN '{name} ' || {text}"
+                   for name, text in written.items())  # fmt: skip
     cell = mapping.events.get("price", "NULL")
-    price = f"coalesce(TRY_CAST({cell} AS DOUBLE), {_amount(cell)})"
+    price = _amount(cell, mapping.decimal)
     price = f"CASE WHEN abs({price}) < CAST('infinity' AS DOUBLE) THEN {price} END"  # not a number is not less
     meaning = "".join(f" WHEN {text_literal(name)} THEN '{action}'" for name, action in mapping.actions.items())
     meaning = f"CASE action_text{meaning} END" if meaning else "CAST(NULL AS STRING)"
@@ -308,7 +321,8 @@ def events_sql(mapping: LogMapping, rows: str) -> str:
 WITH raw AS ({rows}),
 parsed AS (
   SELECT arrival, {", ".join(texts)}, {price} AS price, CAST({mapping.events["action"]} AS STRING) AS action_text,
-    CAST({cell} AS STRING) AS price_text, CAST({mapping.events["time"]} AS STRING) AS time_text,
+    CASE {ids or "WHEN false THEN ''"} END AS written_id, CAST({cell} AS STRING) AS price_text,
+    typeof({cell}) = 'VARCHAR' AS price_is_text, CAST({mapping.events["time"]} AS STRING) AS time_text,
     {_wall(mapping)} AS wall, {mapping.bot or "false"} AS bot
   FROM raw
 ),
@@ -317,7 +331,7 @@ classified AS (
     CASE WHEN {meaning} IS NULL THEN coalesce(action_text, '') END AS unknown_action, {_utc(mapping)},
     {_no_offset(mapping)} AS no_offset,
     CASE WHEN wall IS NULL OR wall < 0 OR wall >= {_LAST} THEN time_text END AS written_time,
-    CASE WHEN price IS NULL AND lower(trim(price_text)) NOT IN {_NO_VALUE} THEN price_text END AS written_price
+    CASE WHEN {_is_doubtful(mapping.decimal)} THEN price_text END AS written_price, written_id
   FROM parsed
 )
 SELECT {", ".join(EVENT_COLUMNS)}, CASE{reason} END AS reason
@@ -463,24 +477,57 @@ def _wall(mapping: LogMapping) -> str:
     if mapping.unit in ("s", "ms"):  # exact to the microsecond, and null instead of an overflow
         factor = 1_000_000 if mapping.unit == "s" else 1_000
         return f"TRY_CAST(TRY_CAST({time} AS DECIMAL(28, 6)) * {factor} AS BIGINT)"
-    moment = f"TRY_CAST({time} AS TIMESTAMP)"
+    moment, local = f"TRY_CAST({time} AS TIMESTAMP)", "true"
     if mapping.unit == "iso":  # "11:06:40 -0400", as Ruby, Shopify and Snowflake write it
         joined = f"regexp_replace(CAST({time} AS STRING), '\\s*([+-][0-9]{{2}}):?([0-9]{{2}})$', '\\1:\\2')"
-        moment = f"coalesce(TRY_CAST({time} AS TIMESTAMPTZ), TRY_CAST({joined} AS TIMESTAMPTZ))"
-    return f"CASE WHEN isfinite({moment}) THEN epoch_us({moment}) END"
-
-
-def _amount(cell: str) -> str:
-    """An amount as people write it: "1,50", "1.234,56", "1,234.56", "€ 10"; null for one that has two readings."""
-    mark = r"(?:[A-Z]{3}|\p{Sc})"
-    number = f"regexp_replace(CAST({cell} AS STRING), '^\\s*{mark}?\\s*|\\s*{mark}?\\s*$', '', 'g')"
-    comma = "[+-]?([0-9]+|[0-9]{1,3}([. ][0-9]{3})+),([0-9]{1,2}|[0-9]{4,})"
+        moment, local = f"coalesce(TRY_CAST({time} AS TIMESTAMPTZ), TRY_CAST({joined} AS TIMESTAMPTZ))", "false"
     return (
-        f"CASE WHEN {cell} IS NULL THEN NULL WHEN regexp_full_match({number}, '{comma}') "  # most events have no price
-        f"THEN TRY_CAST(replace(regexp_replace({number}, '[. ]', '', 'g'), ',', '.') AS DOUBLE) "
-        f"WHEN regexp_full_match({number}, '[+-]?[0-9]{{1,3}}([, ][0-9]{{3}})+[.][0-9]+') "
-        f"THEN TRY_CAST(regexp_replace({number}, '[, ]', '', 'g') AS DOUBLE) ELSE TRY_CAST({number} AS DOUBLE) END"
+        f"CASE WHEN isfinite({moment}) THEN epoch_us({moment}) "
+        f"WHEN {time} IS NOT NULL THEN visir_moment(CAST({time} AS STRING), {local}) END"
     )
+
+
+def _text(cell: str, is_id: bool) -> str:
+    """A text of an event; of an id that a data frame made a fraction the digits, and no word for nothing."""
+    text = f"CAST({cell} AS STRING)"
+    if not is_id:
+        return f"nullif({text}, '')"
+    whole = f"typeof({cell}) IN ('DOUBLE', 'FLOAT') AND abs(TRY_CAST({cell} AS DOUBLE)) < 9007199254740992"
+    text = f"CASE WHEN {whole} THEN regexp_replace({text}, '[.]0$', '') ELSE {text} END"
+    return f"CASE WHEN {text} = '' OR ({_says_nothing(text)}) THEN NULL ELSE {text} END"
+
+
+def _says_nothing(text: str) -> str:
+    # Few ids begin like such a word, so that few are looked at as a whole.
+    letters = {letter for word in (*NOTHING, " ", "\t") for letter in (word[:1], word[:1].upper()) if letter}
+    begins = tuple(sorted(map(ord, letters)))
+    return f"ascii({text}) IN {begins} AND length({text}) <= {LONGEST_WORD} AND lower(trim({text})) IN {_NO_VALUE}"
+
+
+def _amount(cell: str, decimal: str) -> str:
+    """SQL of an amount: DuckDB reads numbers and "12,50 €", and what else people write goes to the reader of cells."""
+    number, text = f"TRY_CAST({cell} AS DOUBLE)", f"CAST({cell} AS STRING)"
+    plain = f"{number} IS NOT NULL AND typeof({cell}) <> 'BOOLEAN'"
+    if decimal == "comma":  # "1.299" is no number then
+        plain += f" AND (typeof({cell}) <> 'VARCHAR' OR NOT contains({text}, '.'))"
+    comma = ""
+    if decimal != "point":
+        digits = f"replace(regexp_replace({text}, '[^0-9,-]', '', 'g'), ',', '.')"
+        pattern = "[€$£]? ?-?[0-9]+,[0-9]{1,2} ?[€$£]?"
+        comma = f"WHEN regexp_full_match({text}, '{pattern}') THEN TRY_CAST({digits} AS DOUBLE) "
+    return (
+        f"CASE WHEN {cell} IS NULL THEN NULL WHEN {plain} THEN {number} "  # most events have no price
+        f"{comma}ELSE visir_amount({text}, '{decimal}') END"
+    )
+
+
+def _is_doubtful(decimal: str) -> str:
+    """SQL of whether a price is written that cannot be read, or that has two readings."""
+    unread = f"price IS NULL AND lower(trim(price_text)) NOT IN {_NO_VALUE}"
+    if decimal:
+        return unread
+    two_readings = "regexp_full_match(price_text, '[^0-9.,]*[1-9][0-9]{0,2}[.,][0-9]{3}[^0-9.,]*')"
+    return f"({unread}) OR (price_is_text AND length(price_text) BETWEEN 5 AND 16 AND {two_readings})"
 
 
 def _utc(mapping: LogMapping) -> str:
@@ -504,7 +551,8 @@ def _no_offset(mapping: LogMapping) -> str:
     """SQL of whether a time has no offset although the unit asks for one."""
     if mapping.unit != "iso":
         return "false"
-    return "wall IS NOT NULL AND NOT regexp_matches(time_text, '(Z|z|UTC|[T ][0-9]{2}.*[+-][0-9]{2}(:?[0-9]{2})?)$')"
+    offset = "(z|[A-Z]{3,5}|Z|[A-Z][A-Za-z_]+/[A-Za-z_/]+|[T :][0-9]{1,2}.*[+−-][0-9]{1,2}(:?[0-9]{2})?\\]?)$"
+    return f"wall IS NOT NULL AND NOT regexp_matches(time_text, '{offset}')"
 
 
 def _first(columns: tuple[str, ...], present: Collection[str]) -> str:

@@ -150,8 +150,17 @@ def advice(folder: str | Path, mapping: LogMapping, counts: LogCounts) -> list[s
             'one clock? Where none has an offset, unit = "local" with time_zone reads a wall clock.'
         )
     if counts.flags["no_price"]:
-        shown = _shown(_written(folder / "events", "written_price"))
+        shown = _shown(_written(folder / "events", "written_price", ~pc.field("price").is_valid()))
         sentences.append(f"Prices that cannot be read: {shown}. SQL in [events] can make numbers of them.")
+    if counts.flags["open_price"]:
+        shown = _shown(_written(folder / "events", "written_price", pc.field("price").is_valid()))
+        sentences.append(
+            f"{counts.flags['open_price']:,} prices have two readings, and were read as programs write them: {shown}. "
+            'decimal = "point" or decimal = "comma" in the mapping says which is meant.'
+        )
+    if counts.flags["no_id"]:
+        shown = _shown(_written(folder / "events", "written_id"))
+        sentences.append(f"Ids that are words for nothing are none: {shown}.")
     if counts.flags["unknown_action"]:
         sentences += _unknown_actions(folder, mapping)
     if counts.accepted and not counts.purchases:
@@ -167,6 +176,8 @@ def _unreadable_times(folder: Path, mapping: LogMapping) -> list[str]:
         return []
     units = {_unit(text) for text in rows.values()} - {"", mapping.unit}
     guess = f" They look like unit = {min(units)!r}. One log has one unit: convert what differs." if units else ""
+    if not guess and any(re.match(r"\d\d?[/-]\d\d?[/-]\d{2}", text) for text in rows.values()):
+        guess = " Which is the day? SQL in [events] says it: time = \"strptime(time, '%d/%m/%Y %H:%M')\"."
     return [f"Times that cannot be read with unit = {mapping.unit!r}: {_shown(rows)}.{guess}"]
 
 
@@ -217,7 +228,7 @@ def _unknown_actions(folder: Path, mapping: LogMapping) -> list[str]:
 
 
 def sessionise(
-    source: str | Path | Sequence[str | Path],
+    source: Any,
     mapping: LogMapping,
     out: str | Path,
     *,
@@ -239,7 +250,7 @@ def sessionise(
     - `counts.json`: all counts, with the declarations they depend on, and what to look at
 
     Args:
-        source: A file, a folder, a tar archive, or several of these.
+        source: A file, a folder, a tar archive, or several of these; or a data frame or an Arrow table.
         mapping: How the log's columns become events.
         out: The folder to make.
         idle_minutes: More minutes than this without a request end a session.
@@ -270,6 +281,7 @@ def sessionise(
         duckdb_engine(out, purpose, scratch=scratch, threads=threads, memory=memory, **kept_order) as engine,
     ):
         files = log_files(source, mapping, scratch)
+        mapping = files.mapping
         tables = read_events(engine, mapping, files.read, scratch, buckets)
         malformed = write_malformed(engine, scratch, change.file("malformed.parquet"))
         total = _write(engine, tables, mapping, idle_minutes, change)
@@ -387,7 +399,7 @@ class Sessions(Displayed):
 
 
 def make(
-    log: str | Path | Sequence[str | Path],
+    log: Any,
     out: str | Path,
     *,
     mapping: str | Path | LogMapping,
@@ -404,7 +416,8 @@ def make(
     Rejected rows are counted by reason and written beside the sessions; nothing of the log is changed.
 
     Args:
-        log: A file, a folder, a tar archive, or several of these: CSV, JSON lines or Parquet.
+        log: A file, a folder, a tar archive, or several of these: CSV, JSON lines or Parquet; or a data frame or an
+            Arrow table.
         out: The folder to make.
         mapping: How the log's columns become events: the name of a preset ("shop-events"; `presets()` lists them), a
             TOML file, or a `LogMapping`.

@@ -8,13 +8,15 @@ import os
 import tarfile
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, count
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from visir.collections.archives import SMALL
+from visir.collections.cells import amount_of, moment_of
 from visir.collections.readers.names import escaped
+from visir.collections.tables import arrow_table, columns_of
 from visir.collections.tars import END_REMEDY, GOES_ON, LINKS_REMEDY, MAX_RATIO, TAR_FAULTS, TARS, TarHeaders, remedy_of
 from visir.display import counted
 from visir.errors import VisirError, require
@@ -53,6 +55,7 @@ def duckdb_engine(
         settings["memory_limit"] = memory
     engine = duckdb.connect(config=settings)
     try:
+        add_cell_readers(engine)
         engine.execute("SET TimeZone = 'UTC'")
         with suppress(duckdb.InvalidInputException):  # in a notebook without ipywidgets it refuses, and shows none
             engine.execute("SET enable_progress_bar = false")
@@ -65,6 +68,31 @@ def duckdb_engine(
         ) from fault
     finally:
         engine.close()
+
+
+def add_cell_readers(engine: DuckDBPyConnection) -> None:
+    """Let SQL ask what a cell means where DuckDB does not know it (`visir.collections.cells`)."""
+    kept = {"null_handling": "special", "side_effects": False, "type": "arrow"}
+    engine.create_function("visir_amount", _amounts, ["VARCHAR", "VARCHAR"], "DOUBLE", **kept)
+    engine.create_function("visir_moment", _moments, ["VARCHAR", "BOOLEAN"], "BIGINT", **kept)
+
+
+def _amounts(cells: Any, decimals: Any) -> Any:
+    """(n,) the amounts of cells; `decimals` is how all of them are written, "" where nobody says."""
+    import pyarrow as pa
+
+    pairs = zip(cells.to_pylist(), decimals.to_pylist(), strict=True)
+    return pa.array([amount_of(cell, decimal or None) for cell, decimal in pairs], pa.float64())
+
+
+def _moments(cells: Any, local: Any) -> Any:
+    """(n,) the microseconds of times; where clocks are local, a time with an offset is none."""
+    import pyarrow as pa
+
+    read = [None if cell is None else moment_of(cell) for cell in cells.to_pylist()]
+    pairs = zip(read, local.to_pylist(), strict=True)
+    return pa.array([None if moment is None or (is_local and moment[1]) else moment[0]
+                     for moment, is_local in pairs], pa.int64())  # fmt: skip
 
 
 def without_query(message: str) -> str:
@@ -201,14 +229,21 @@ class LogFiles:
     # keeps beside a file ("._log.csv" beside "log.csv": no log, whatever its name ends in). Other names that begin with
     # "." or "_" are left out: programs use them for marks of their own.
     passed_over: tuple[str, ...]
+    mapping: LogMapping  # how they are read
 
 
-def log_files(source: str | Path | Sequence[str | Path], mapping: LogMapping, scratch: Scratch) -> LogFiles:
-    """Find the files of a log."""
+def log_files(source: Any, mapping: LogMapping, scratch: Scratch) -> LogFiles:
+    """Find the files of a log; one that is in memory becomes a file of Parquet."""
+    if (columns := columns_of(source)) is not None:
+        import pyarrow.parquet as pq
+
+        file = scratch.file("memory.parquet")
+        pq.write_table(arrow_table(columns), file)
+        return LogFiles([file], (), replace(mapping, format="parquet"))
     if not isinstance(source, (str, Path)):
         parts = [log_files(part, mapping, scratch) for part in source]
         passed_over = sorted(name for part in parts for name in part.passed_over)
-        return LogFiles([file for part in parts for file in part.read], tuple(passed_over))
+        return LogFiles([file for part in parts for file in part.read], tuple(passed_over), mapping)
     path = Path(source)
     links: tuple[str, ...] = ()
     if path.is_file() and path.name.endswith(TARS):
@@ -229,11 +264,11 @@ def log_files(source: str | Path | Sequence[str | Path], mapping: LogMapping, sc
         others |= {Path(name): f" ({A_LINK})" for name in links}
         visible = [name for name in others if not any(part.startswith((".", "_")) for part in name.parts)]
         forks = [f"{file.relative_to(path)} ({A_FORK})" for file in named if file.name.startswith(_FORK)]
-        return LogFiles(read, tuple(sorted([*(f"{name}{others[name]}" for name in visible), *forks])))
+        return LogFiles(read, tuple(sorted([*(f"{name}{others[name]}" for name in visible), *forks])), mapping)
     if not path.is_file():
         raise VisirError(f"{path}: no such file or folder.", hint="check the path")
     check_written(path)
-    return LogFiles([path], ())
+    return LogFiles([path], (), mapping)
 
 
 def table_sql(files: Sequence[Path], mapping: LogMapping) -> str:

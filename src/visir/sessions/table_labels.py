@@ -169,7 +169,8 @@ EVENT_COUNTS = (
     "count(*) AS accepted, count(*) FILTER (WHERE late) AS late, "
     "count(*) FILTER (WHERE repeated_order) AS repeated_order, count(unknown_action) AS unknown_action, "
     "count(*) FILTER (WHERE ambiguous_time) AS ambiguous_time, count(*) FILTER (WHERE no_offset) AS no_offset, "
-    "count(written_price) AS no_price"
+    "count(written_price) FILTER (WHERE price IS NULL) AS no_price, "
+    "count(written_price) FILTER (WHERE price IS NOT NULL) AS open_price, count(written_id) AS no_id"
 )
 """SQL of what is counted among accepted events."""
 

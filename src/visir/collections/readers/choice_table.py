@@ -10,13 +10,14 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from visir.collections.archives import pictures_in_cells
+from visir.collections.cells import id_of, is_missing, says_nothing
 from visir.collections.draft import ChoiceDraft, Missing
 from visir.collections.held_pictures import HeldPictures, is_picture
 from visir.collections.readers.locate import relative
 from visir.collections.readers.names import head, plain_name, plain_stem
-from visir.collections.readers.table import TableColumns
+from visir.collections.readers.table import TableColumns, bad_rows_option
 from visir.collections.sources import Format, Option, one_of
-from visir.collections.tables import first_columns, is_table, one_column, read_rows, sniffed_columns, table_rows
+from visir.collections.tables import BadRows, OpenTable, is_table, pick, read_rows, read_table, sniffed_columns
 from visir.errors import CollectionError
 from visir.files import read_json
 from visir.records.items import GROUP, IMAGE
@@ -102,8 +103,7 @@ class ChoiceColumns:
     @classmethod
     def find(
         cls,
-        where: Path | str,
-        columns: Sequence[str],
+        table: OpenTable,
         *,
         image: str | None = None,
         caption: str | None = None,
@@ -111,24 +111,24 @@ class ChoiceColumns:
         id: str | None = None,
     ) -> ChoiceColumns:
         """Find them by the names that somebody gave and the usual ones; raises `CollectionError` without one."""
-        names = list(columns)
+        names = table.columns
         foils = wrong_columns(names) if wrong is None else tuple(
-            str(one_column(where, names, name.strip(), (), "wrong caption")) for name in wrong.split(",")
+            str(pick(table, {"wrong": name.strip()}, wrong=())["wrong"]) for name in wrong.split(",")
         )  # fmt: skip
-        others = [name for name in names if name not in foils]
-        usual = TableColumns.find(where, others, image, caption)
+        rest = OpenTable(table.name, [name for name in names if name not in foils])
+        usual = TableColumns.find(rest, {"image": image, "caption": caption})
         picture = usual.image or usual.image_id
         lacking = {"image": not picture, "caption": not usual.captions, "wrong": not foils}
         absent = [name for name, missing in lacking.items() if missing]
         if picture is None or absent:
             raise CollectionError(
-                f"{where}: no column for {' and '.join(absent)}.",
+                f"{table.name}: no column for {' and '.join(absent)}.",
                 hint=f"{', '.join(f'{name}=COLUMN' for name in absent)}; there are: {', '.join(names)}",
                 code="collection-no-column",
             )
-        own = one_column(where, others, id, _IDS, "id")
+        own = pick(rest, {"id": id}, id=_IDS)["id"]
         used = {picture, *usual.captions, own}
-        return cls((picture,), usual.captions, foils, own, tuple(name for name in others if name not in used))
+        return cls((picture,), usual.captions, foils, own, tuple(name for name in rest.columns if name not in used))
 
 
 def wrong_columns(columns: Iterable[str]) -> tuple[str, ...]:
@@ -144,63 +144,88 @@ def read(
     wrong: str | None = None,
     id: str | None = None,
     missing: Missing = "drop",
+    bad_rows: str = "refuse",
 ) -> ChoiceDraft:
     """Read a table with a row for each choice. Every further column is a label of the item: "category", …"""
     if not is_table(path):
         raise CollectionError(f"{path}: no table of choices.", hint=f"{FORMAT.layout}")
-    names = first_columns(path)
-    columns = ChoiceColumns.find(path, names, image=image, caption=caption, wrong=wrong, id=id)
+    table = read_table(path)
+    columns = ChoiceColumns.find(table, image=image, caption=caption, wrong=wrong, id=id)
     draft = ChoiceDraft(plain_stem(path), path.parent, f"choices {path.name}", missing=missing)
+    bad = BadRows(path.name, draft.fault, bad_rows)
     in_cells = columns.image[0] in pictures_in_cells(path)
-    texts_only = [name for name in names if name != columns.image[0]] if in_cells else None
-    for number, (place, row) in enumerate(read_rows(path, columns=texts_only)):
+    texts_only = [name for name in table.columns if name != columns.image[0]] if in_cells else None
+    for number, (place, row) in enumerate(table.rows(bad.row, texts_only)):
         row["cells"] = [(f"{columns.image[0]}#{number}", relative(path, draft.root))] if in_cells else []
-        add_choice(draft, columns, _own(columns, row, number), place, row)
+        add_choice(draft, columns, _own(columns, row, number), place, row, bad=bad)
+    for note in bad.notes():
+        draft.remark(note)
     return draft
 
 
-def read_memory_choices(table: Mapping[str, Sequence[Any]], name: str, **options: Any) -> ChoiceDraft:
+def read_memory_choices(source: Mapping[str, Sequence[Any]], name: str, **options: Any) -> ChoiceDraft:
     """Read the same from columns in memory. A picture is a file, or a picture of PIL, an array, encoded bytes."""
-    missing = options.pop("missing", "drop")
-    columns = ChoiceColumns.find("the table", list(table), **options)
+    missing, bad_rows = options.pop("missing", "drop"), options.pop("bad_rows", "refuse")
+    table = read_table(source)
+    columns = ChoiceColumns.find(table, **options)
     draft = ChoiceDraft(name or "table", Path.cwd(), "choices in memory", missing=missing)
+    bad = BadRows(table.name, draft.fault, bad_rows)
     held = HeldPictures()
     places = [held.add(cell, f"row {row}") if is_picture(cell) else None
-              for row, cell in enumerate(table[columns.image[0]], 1)]  # fmt: skip
+              for row, cell in enumerate(source[columns.image[0]], 1)]  # fmt: skip
     archive = str(held.write()) if len(held) else ""
-    for number, (place, row) in enumerate(table_rows(table, "the table")):
+    for number, (place, row) in enumerate(table.rows()):
         row["cells"] = [] if places[number] is None else [(f"image#{places[number]}", archive)]
-        add_choice(draft, columns, _own(columns, row, number), place, row)
+        add_choice(draft, columns, _own(columns, row, number), place, row, bad=bad)
+    for note in bad.notes():
+        draft.remark(note)
     return draft
 
 
 def _own(columns: ChoiceColumns, row: Mapping[str, Any], number: int) -> str:
     own = row.get(columns.id) if columns.id else None
-    return str(number) if own in (None, "") else str(own)
+    return str(number) if is_missing(own) else id_of(own)
 
 
 def add_choice(
-    draft: ChoiceDraft, columns: ChoiceColumns, own: str, place: str, row: Mapping[str, Any], *, every: bool = False
+    draft: ChoiceDraft,
+    columns: ChoiceColumns,
+    own: str,
+    place: str,
+    row: Mapping[str, Any],
+    *,
+    every: bool = False,
+    bad: BadRows | None = None,
 ) -> None:
     """Add the item of a row, wherever the row comes from."""
     # A row may also say "cells", where its pictures are known to be as (path, archive); "crop", the part of the picture
     # that counts; and "fragment", what stands behind its path. every: Whether each of the wrong captions must be there.
+    # bad: Takes rows that lack something, in tables of one's own, where a word such as "NA" is no caption.
+
+    def lacks(what: str) -> None:
+        if bad is None:
+            draft.fault(f"{place}: {what}")
+        else:
+            bad.reject("rows that lack something", place, what, f"{place}: {what}")
+
     cells = row.get("cells") or ()
     pictures = {"" if len(columns.image) == 1 else name: None if cells else row.get(name) for name in columns.image}
     if not cells and not all(isinstance(picture, (str, Path)) and picture for picture in pictures.values()):
-        draft.fault(f"{place}: no picture ({', '.join(columns.image)} is empty)")
+        lacks(f"no picture ({', '.join(columns.image)} is empty)")
         return
     captions = {}
     for name in (*columns.right, *columns.wrong):
         text = row.get(name)
+        if bad is not None and says_nothing(text):
+            text = None
         if isinstance(text, str) and text.strip():
             captions[name] = text
         elif every or text not in (None, "") or name in columns.right:
             problem = "there is none" if text in (None, "") else f"found {str(text)[:40]!r}"
-            draft.fault(f"{place}: {name!r} must be a text; {problem}")
+            lacks(f"{name!r} must be a text; {problem}")
             return
     if len(pictures) == 1 and len(captions) == len(columns.right):
-        draft.fault(f"{place}: no wrong caption ({', '.join(columns.wrong)})")
+        lacks(f"no wrong caption ({', '.join(columns.wrong)})")
         return
     right = [range(len(columns.right))] if len(pictures) == 1 else [[at] for at in range(len(pictures))]
     labels = {name: label_text(row.get(name)) for name in columns.labels if name in row and name not in _RESERVED}
@@ -216,7 +241,7 @@ def label_text(value: object) -> str | None:
 def has_choices(columns: Sequence[str]) -> bool:
     """Whether columns have the usual names of a picture, a caption, and a wrong caption."""
     try:
-        ChoiceColumns.find("", columns)
+        ChoiceColumns.find(OpenTable("", list(columns)))
     except CollectionError:
         return False
     return True
@@ -230,6 +255,6 @@ FORMAT = Format(
     reference="as people write it",
     sniff=lambda path: path.is_file() and is_table(path) and has_choices(sniffed_columns(path)),
     read=read,
-    options=(*OPTIONS, MISSING),
+    options=(*OPTIONS, MISSING, bad_rows_option("refuse")),
     one_file=True,
 )

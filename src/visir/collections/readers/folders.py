@@ -20,9 +20,9 @@ from visir.collections.picture_kinds import (
 )
 from visir.collections.readers.locate import note_unread, walk
 from visir.collections.readers.names import SPLITS, escaped
-from visir.collections.readers.table import COLUMN_OPTIONS, DraftFiller, TableColumns
+from visir.collections.readers.table import COLUMN_OPTIONS, DraftFiller, TableColumns, bad_rows_option
 from visir.collections.sources import reader_of
-from visir.collections.tables import first_columns, read_rows
+from visir.collections.tables import read_table
 from visir.collections.tars import tar_notes
 from visir.display import counted
 from visir.errors import CollectionError
@@ -157,9 +157,9 @@ METADATA = ("metadata.jsonl", "metadata.csv", "metadata.parquet")
     layout="FOLDER/metadata.{jsonl,csv,parquet} with file_name and text; or the same in FOLDER/{train,test,…}/",
     reference="Hugging Face datasets, imagefolder",
     sniff=lambda path: _metadata_sniff(path),
-    options=COLUMN_OPTIONS,
+    options=(*COLUMN_OPTIONS, bad_rows_option("refuse")),
 )
-def imagefolder(path: Path, **columns: str | None) -> Draft:
+def imagefolder(path: Path, bad_rows: str = "refuse", **columns: str | None) -> Draft:
     """Read a folder whose pictures are named by `file_name` in a metadata file, in it or in each split's folder."""
     # - `file_name` is relative to the metadata file's folder. Image ids are the pictures' paths relative to `path`.
     # - Splits are folders called train, test, val, validation or dev, or values of a column `split`.
@@ -172,15 +172,16 @@ def imagefolder(path: Path, **columns: str | None) -> Draft:
     if not metadata_files:
         raise CollectionError(f"{path}: no {', '.join(METADATA)} in it.", hint="a folder without captions is: photos")
     draft = Draft(path.absolute().name, path, f"image folder with {', '.join(metadata_files)}")
-    filler = DraftFiller(draft)
+    filler = DraftFiller(draft, bad_rows=bad_rows)
     for file in metadata_files:
-        names = first_columns(path / file)
-        table_columns = TableColumns.find(path / file, names, **columns)
+        table = read_table(path / file, header="yes")
+        table_columns = TableColumns.find(table, columns)
         if table_columns.image is None:
-            raise CollectionError(f"{path / file}: no column file_name.", hint=f"there are: {', '.join(names)}")
+            raise CollectionError(f"{path / file}: no column file_name.", hint=f"there are: {', '.join(table.columns)}")
+        filler.bad.name = file
         filler.columns, filler.folder = table_columns, file.rsplit("/", 1)[0] + "/" if "/" in file else ""
         filler.split = _metadata_split_of(filler.folder)
-        filler.add(read_rows(path / file), where=f"{file}, ")
+        filler.add(table.rows(filler.bad.row), where=f"{file}, ")
     filler.finish()
     pictures = {file for file in files if is_picture_name(file)}
     named = [name or "" for name in draft.names]

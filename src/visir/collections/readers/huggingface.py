@@ -22,7 +22,7 @@ from visir.collections.readers.names import SPLITS
 from visir.collections.readers.table import DraftFiller, TableColumns
 from visir.collections.readers.task_reader import IMAGES, TaskTable, part_of
 from visir.collections.sources import Format, Option
-from visir.collections.tables import CAPTION_COLUMNS, CLASS_COLUMNS, LANGUAGE_COLUMNS, OnFault, one_column
+from visir.collections.tables import CAPTION_COLUMNS, CLASS_COLUMNS, LANGUAGE_COLUMNS, OnFault, OpenTable, pick
 from visir.errors import CollectionError, MissingPackageError
 from visir.files import read_json
 from visir.options import split_options
@@ -213,21 +213,21 @@ def _columns(
         problem = f"several columns of images: {', '.join(declared)}" if declared else "no column of images"
         raise CollectionError(f"{path}: {problem}.", hint=f"image= says which; there are {', '.join(schema.names)}")
     image = image or declared[0]
-    rest = [name for name in schema.names if name != image]
+    rest = OpenTable(str(path), [name for name in schema.names if name != image])
     if image not in schema.names:
         raise CollectionError(
             f"{path}: no column {image!r}.", hint=f"there are: {', '.join(schema.names)}", code="no-such-column"
         )
     names = caption.split(",") if caption else [None]
-    captions = [one_column(path, rest, name, CAPTION_COLUMNS, "caption") for name in names]
+    captions = [pick(rest, {"caption": name}, caption=CAPTION_COLUMNS)["caption"] for name in names]
     for name in (identifier, own):
-        if name is not None:
-            one_column(path, rest, name, (), "id")
+        pick(rest, {"id": name}, id=())
     captions = [name for name in captions if name]
     labels = {
         name: names for name, names in _classes(schema).items() if name not in (image, *captions, identifier, own)
     }
-    language = next((name for name in rest if name.lower() in LANGUAGE_COLUMNS and name not in captions), None)
+    language = pick(rest, first=("language",), language=LANGUAGE_COLUMNS)["language"]
+    language = None if language in captions else language
     return {
         "image": image, "captions": captions, "id": identifier, "caption_id": own, "labels": labels,
         "language": language if captions and language and pa.types.is_string(schema.field(language).type) else None,
@@ -331,6 +331,11 @@ _BATCH = 1_000
 def is_dataset(value: object) -> bool:
     """Whether an object is a `datasets.Dataset`. It imports nothing."""
     return hasattr(value, "save_to_disk") and hasattr(value, "column_names") and not isinstance(value, dict)
+
+
+def has_pictures(dataset: Any) -> bool:
+    """Whether a `datasets.Dataset` has pictures in its cells."""
+    return bool(image_columns(dataset.features.arrow_schema))
 
 
 def is_dataset_dict(value: object) -> bool:

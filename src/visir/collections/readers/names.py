@@ -16,14 +16,14 @@ from visir.arrays import ArrayFileError, array_of_bytes
 from visir.collections.draft import SourceDraft
 from visir.display import counted
 from visir.errors import CollectionError, VisirError
-from visir.files import open_binary, read_bytes, read_lines
+from visir.files import open_binary, packing, read_bytes, read_lines
 
 HEAD = 1 << 16
 
 
 def plain_name(path: Path) -> str:
-    """The file's name without `.gz` or `.xz`."""
-    return path.stem if path.suffix in (".gz", ".xz") else path.name
+    """The file's name without the ending of what compressed it."""
+    return path.stem if packing(path) else path.name
 
 
 def plain_stem(path: Path) -> str:
@@ -105,13 +105,6 @@ def coco_id(name: str) -> str | None:
     """COCO's image id in a picture's name ("COCO_val2014_000000391895.jpg", "000000391895.jpg"), None if it is none."""
     match = _COCO.match(name.rsplit("/", 1)[-1])
     return str(int(match[1])) if match else None
-
-
-def identifier(value: object) -> str:
-    """An id as text: numbers and text are ids, null and everything else raises `TypeError`."""
-    if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
-        return str(value)
-    raise TypeError(f"an id must be a number or text, found {str(value)[:40]}")
 
 
 def image_id(name: str) -> str:

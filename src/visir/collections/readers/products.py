@@ -8,66 +8,67 @@ facts of the first of these images. `visir.products.readers.table` makes a catal
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
 import pyarrow as pa
 
-from visir.collections.draft import Draft
-from visir.collections.readers.names import plain_stem
-from visir.collections.readers.shop_cells import (
+from visir.collections.cells import (
     CODES,
+    LONGEST_WORD,
     SIGNS,
-    CategoryStyle,
     Counts,
     Decimal,
-    as_folder,
-    attribute_pairs,
-    picture_names,
+    id_of,
+    is_missing,
     price_in_words,
     read_amounts,
     says_nothing,
     text_of,
+)
+from visir.collections.draft import Draft
+from visir.collections.readers.names import plain_stem
+from visir.collections.readers.shop_cells import (
+    SAME,
+    CategoryStyle,
+    as_folder,
+    attribute_pairs,
+    picture_names,
     without_entities,
 )
-from visir.collections.readers.table import TEXT_OPTIONS
+from visir.collections.readers.table import TEXT_OPTIONS, bad_rows_option
 from visir.collections.sources import Format, Option, one_of
-from visir.collections.tables import (
-    RowFault,
-    all_columns,
-    csv_columns,
-    is_table,
-    is_text_table,
-    read_rows,
-    sniffed_columns,
-    text_layout,
-)
+from visir.collections.tables import BadRows, is_table, is_text_table, plain_column, read_table, sniffed_columns
 from visir.errors import CollectionError, nearest
 
 # Which column of a table of products holds what, by the names that shops give them.
 
-ID = ("id", "product_id", "productid", "uniq_id", "unique_id", "item_id", "asin", "sku", "product_code",
-      "article_number", "artikelnummer", "handle", "pid", "gtin", "ean", "code")  # fmt: skip
+ID = ("id", "product_id", "productid", "uniq_id", "unique_id", "item_id", "asin", "sku", "article_id", "product_code",
+      "article_number", "artikelnummer", "parent_asin", "handle", "pid", "gtin", "ean",
+      "code")  # fmt: skip
 TITLE = ("title", "product_title", "product_name", "productname", "productdisplayname", "product_display_name",
-         "display_name", "item_name", "name", "produktname", "bezeichnung")  # fmt: skip
+         "display_name", "item_name", "prod_name", "name", "produktname", "bezeichnung")  # fmt: skip
 DESCRIPTION = ("description", "product_description", "about_product", "body_html", "body", "long_description",
-               "short_description", "beschreibung")  # fmt: skip
+               "short_description", "detail_desc", "beschreibung")  # fmt: skip
 IMAGE = ("image", "images", "image_path", "image_paths", "file_name", "filename", "image_file", "image_name",
-         "picture", "pictures", "photo", "photos", "image_url", "image_urls", "image_link", "image_src", "img",
-         "bild", "base_image", "main_image", "main_image_url")  # fmt: skip
+         "picture", "pictures", "photo", "photos", "image_url", "image_urls", "image_link", "img_link", "image_src",
+         "img", "bild", "base_image", "main_image", "main_image_url")  # fmt: skip
 CATEGORY = ("category_path", "category_paths", "category_tree", "product_category_tree", "breadcrumbs", "breadcrumb",
             "category", "categories", "product_category", "product_categories", "google_product_category",
-            "product_type", "kategorie", "department", "type")  # fmt: skip
+            "product_type", "product_type_name", "kategorie", "department", "type")  # fmt: skip
 PRICE = ("price_tax_incl", "price_tax_included", "price", "selling_price",
          "sale_price", "discounted_price", "current_price", "final_price", "unit_price",
          "price_eur", "price_usd", "price_gbp", "retail_price", "list_price", "regular_price", "variant_price", "preis",
-         "prix", "precio", "mrp", "price_tax_excl", "price_tax_excluded")  # fmt: skip
+         "prix", "precio", "actual_price", "mrp", "price_tax_excl", "price_tax_excluded")  # fmt: skip
 _PAID = tuple(dict.fromkeys(("sale_price", "special_price", "discounted_price", *PRICE)))
 """The same, of several the one first that customers pay where it is there."""
-BRAND = ("brand", "brand_name", "manufacturer", "vendor", "make", "marke", "hersteller")
+BRAND = ("brand", "brand_name", "manufacturer", "vendor", "store", "make", "marke", "hersteller")
 CURRENCY = ("currency", "currency_code", "waehrung")
+GROUP = ("item_group_id", "parent", "parent_sku", "parent_id")
+"""What names the product of which a row is a variant: a name of its own, or the id or SKU of another row."""
+SKU = ("sku", "product_sku")
 ATTRIBUTES = ("attributes", "specifications", "product_specifications", "properties")
 _LEVELS = re.compile(r"(?:product_)?(?:cat|category|categorie|kategorie|level|lvl|l|category_level)_?(\d)")
 _NAMED_LEVELS = (
@@ -82,20 +83,10 @@ _IMAGES = re.compile(r"(?:additional_|other_)?(?:image|picture|photo|img)(?:_(?:
 _MONEY = re.compile(r"(?:^|_)(?:price|preis|prix|precio|mrp|msrp|rrp|uvp)(?:_|$)")
 
 
-def plain(name: str) -> str:
-    """The name of a column without the ways in which people write it.
-
-    Example:
-        >>> plain("Product Type"), plain("product-category "), plain("Price (€)")
-        ('product_type', 'product_category', 'price')
-    """
-    return re.sub(r"[\W_]+", "_", name.strip().lower()).strip("_")
-
-
 def by_plain_name(columns: Sequence[str]) -> dict[str, str]:
     """From the plain name of each column to it, also without what is in brackets at its end: "Body (HTML)"."""
-    without = {plain(re.sub(r"\s*\([^()]*\)\s*$", "", name)): name for name in reversed(columns)}
-    return without | {plain(name): name for name in reversed(columns)}
+    without = {plain_column(re.sub(r"\s*\([^()]*\)\s*$", "", name)): name for name in reversed(columns)}
+    return without | {plain_column(name): name for name in reversed(columns)}
 
 
 @dataclass(frozen=True)
@@ -112,6 +103,8 @@ class ShopColumns:
     currency: str | None  # the currency of all prices
     attributes: str | None  # all attributes, as JSON
     money: tuple[str, ...]  # all columns of prices
+    group: str | None  # what joins the rows of variants
+    sku: str | None  # what a variant may call its product by, beside the id
     others: tuple[str, ...]  # columns that became fields under their own name
     doubts: tuple[str, ...] = field(default=())  # what else could have been taken, in sentences
 
@@ -128,10 +121,12 @@ class ShopColumns:
         price_column: str | None = None,
         brand_column: str | None = None,
         attributes_column: str | None = None,
+        variant_column: str | None = None,
     ) -> ShopColumns:
         """Find them among the columns of a table; some may have been named."""
         given = {"id": id_column, "title": title_column, "image": image_column, "category": category_column,
-                 "price": price_column, "brand": brand_column, "attributes": attributes_column}  # fmt: skip
+                 "price": price_column, "brand": brand_column, "attributes": attributes_column,
+                 "variant": None if variant_column == SAME else variant_column}  # fmt: skip
         by_name = by_plain_name(columns)
         faults: list[str] = []
         doubts: list[str] = []
@@ -169,12 +164,14 @@ class ShopColumns:
         images = several("image")
         if not images:
             main = first("image", IMAGE) if image_column is None else None
-            further = [name for name in columns if _IMAGES.fullmatch(plain(name)) and name != main]
+            further = [name for name in columns if _IMAGES.fullmatch(plain_column(name)) and name != main]
             images = tuple(filter(None, [main, *further]))
         title, description = first("title", TITLE), first("description", DESCRIPTION)
         prices = several("price") or paid()
         brand, currency = first("brand", BRAND), first("currency", CURRENCY)
         attributes = first("attributes", ATTRIBUTES)
+        group = None if variant_column == SAME else first("variant", GROUP)
+        sku = by_name.get(next((name for name in SKU if name in by_name), ""))
         if identifier is None and not faults:
             raise CollectionError(
                 f"{path}, line 1: no column of product ids.",
@@ -185,16 +182,16 @@ class ShopColumns:
         if faults:
             raise CollectionError(f"{path}, line 1: {'; '.join(faults)}.", hint=f"there are: {', '.join(columns)}")
         assert identifier is not None
-        money = tuple(name for name in columns if name in prices or _MONEY.search(plain(name)))
-        used = {identifier, title, description, brand, currency, attributes, *prices, *images, *category}
+        money = tuple(name for name in columns if name in prices or _MONEY.search(plain_column(name)))
+        used = {identifier, title, description, brand, currency, attributes, group, *prices, *images, *category}
         others = tuple(name for name in columns if name not in used)
-        return cls(identifier, title, description, images, category, prices, brand, currency, attributes, money, others,
-                   tuple(doubts))  # fmt: skip
+        return cls(identifier, title, description, images, category, prices, brand, currency, attributes, money, group,
+                   sku, others, tuple(doubts))  # fmt: skip
 
 
 def _levels(columns: Sequence[str]) -> tuple[str, ...]:
     """One column per level, by numbers ("cat1", "cat2") or by usual names; empty where there are none."""
-    by_name = {plain(name): name for name in columns}
+    by_name = {plain_column(name): name for name in columns}
     numbered: dict[str, list[tuple[int, str]]] = {}
     for key, name in by_name.items():
         if match := _LEVELS.fullmatch(key):
@@ -211,10 +208,6 @@ def _levels(columns: Sequence[str]) -> tuple[str, ...]:
 
 
 # The products of a table, whatever they become.
-
-
-_LONGEST = 160
-"""Characters of an example of what was left out."""
 
 
 @dataclass(slots=True)
@@ -241,48 +234,46 @@ class ShopContents:
     category: str  # how a cell of categories is read, as an example; "" where there is none
 
 
+def place_of(source: Any) -> tuple[str, Path]:
+    """The name of what a table becomes, and the folder to which its pictures are relative."""
+    return (plain_stem(source), source.parent) if isinstance(source, Path) else ("products", Path.cwd())
+
+
 def read_shop(
-    path: Path,
+    source: Any,
     fault: Callable[[str], object],
     *,
     separator: str | None = None,
     paths_separator: str | None = None,
-    bad_rows: str = "stop",
+    bad_rows: str = "refuse",
     encoding: str = "",
     delimiter: str = "",
+    quotes: str = "",
     **given: str | None,
 ) -> ShopContents:
     """Read a table of products; `fault` gets every row that cannot be read, unless these are to be skipped."""
     # - Rows with the same id are one product where no cell contradicts: pictures and categories are added up, empty
     #   cells filled. Where one does, the first row counts, and both lines are reported.
     # - A category cell may hold one path or several. How it is written is found out (`CategoryStyle.find`).
+    # - So are rows of variants, which name their product (`GROUP`); what differs between them is that of the first.
     # - HTML entities are read as characters (`without_entities`), but for ids.
     # Columns without any cell are left out of account.
     left_out, report = Counts(), Counts()
-
-    def wrong(plural: str, place: str, detail: str, message: str) -> None:
-        if bad_rows == "skip":
-            left_out.count(plural, f"{place}: {detail}" if detail else place, longest=_LONGEST)
-        else:
-            fault(message)
-
-    def on_fault(kind: RowFault, place: str, detail: str) -> None:
-        wrong(kind.plural, place, detail, f"{path.name}, {place}: {kind.message.format(detail)}; mend it, or leave "
-              "such rows out: bad_rows=skip")  # fmt: skip
-
-    layout = None
-    if is_text_table(path):
-        layout = text_layout(path, header="yes", encoding=encoding, delimiter=delimiter)
-    rows = list(read_rows(path, on_fault, layout=layout))
-    header = list(dict.fromkeys(name for _, row in (rows if layout is None else rows[:1]) for name in row))
-    if not rows:
-        header = all_columns(path) if layout is None else csv_columns(path, lambda *_: None, layout)
+    table = read_table(source, header="yes", encoding=encoding, delimiter=delimiter, quotes=quotes)
+    path = table.path or Path(table.name)
+    bad = BadRows(path.name, fault, bad_rows, left_out)
+    rows = list(table.rows(bad.row))
+    header = table.columns
+    if table.layout is None and rows:
+        header = list(dict.fromkeys(name for _, row in rows for name in row))
     if not header:
         return ShopContents((), None, {}, left_out, report, "")
     named = {name.strip() for text in given.values() if text for name in (text, *text.split(","))}
     unused = set(header) - named
     for _, row in rows:
         unused -= {name for name in unused if row.get(name) not in (None, "", [])}
+    coded = [name for name in header if plain_column(name) == "google_product_category" and name not in named]
+    unused |= {name for name in coded if any(str(row.get(name)).isdigit() for _, row in rows)}  # numbers of a list
     names = [name for name in header if name not in unused or not rows]
     columns = ShopColumns.find(path, names, **given)
     known = (columns.title, columns.brand, columns.currency, *columns.images, *columns.category, *columns.prices)
@@ -291,31 +282,31 @@ def read_shop(
         _make_plain(row, columns, meant, place, report)
     paths_of, category = _categories(path, columns, rows, separator, paths_separator)
     products: dict[str, ShopProduct] = {}
+    product_of = _of_variants(columns, rows, report)
     for place, row in rows:
-        identifier = row.get(columns.id)
-        product = None if isinstance(identifier, dict | list) else text_of(identifier)
+        product, is_variant = product_of(row, place, _id(row.get(columns.id)))
         if product is None:
-            hint = "give it one, or leave such rows out: bad_rows=skip"
-            wrong("rows without a product id", place, "", f"{place}, column {columns.id!r}: no id; {hint}")
+            bad.reject("rows without a product id", place, "", f"{place}, column {columns.id!r}: no id")
             continue
         try:
             paths, is_whole = paths_of(row)
         except ValueError as unread:
-            wrong("products with an unreadable category path", place, f"{product!r}: {unread}",
-                  f"{place}, column {columns.category[0]!r}: {unread}")  # fmt: skip
+            bad.reject("products with an unreadable category path", place, f"{product!r}: {unread}",
+                       f"{place}, column {columns.category[0]!r}: {unread}")  # fmt: skip
             continue
         pictures: dict[str, None] = {}
         for column in columns.images:
             names = picture_names(row.get(column))
             pictures |= dict.fromkeys(names)
-            if not names and row.get(column) not in (None, "", []):
+            if not names and not is_missing(row.get(column)):
                 report.count("pictures that are no file name (the product is kept)",
                              f"{place}: {product!r}: {_short(row[column])}")  # fmt: skip
         title = text_of(row.get(columns.title)) if columns.title else None
         now = ShopProduct(place, title or "", row, list(pictures), list(paths), is_whole)
         before = products.setdefault(product, now)
         if before is not now:
-            _join(before, now, product, columns, report)
+            is_variant = is_variant or (columns.title is not None and not title)
+            _join(before, now, product, columns, report, is_variant=is_variant)
     return ShopContents(tuple(header), columns, products, left_out, report, category)
 
 
@@ -327,7 +318,7 @@ def _make_plain(row: dict[str, Any], columns: ShopColumns, meant: frozenset[str]
         if name == columns.title and isinstance(cell, list | dict):
             report.count("titles that are not text (the product is kept)", f"{place}: {_short(cell)}")
             row[name] = None
-        elif name in meant and type(cell) is str and len(cell) < 8 and says_nothing(cell):
+        elif type(cell) is str and len(cell) <= LONGEST_WORD and name in meant and says_nothing(cell):
             report.count(f"cells of {name} that say that there is nothing", f"{place}: {cell!r}")
             row[name] = None
         elif type(cell) is not str or "&" in cell:
@@ -335,6 +326,44 @@ def _make_plain(row: dict[str, Any], columns: ShopColumns, meant: frozenset[str]
             if read != cell:
                 report.count("cells with HTML entities (read as characters)", f"{place}: {_short(read)}")
                 row[name] = read
+
+
+def _of_variants(
+    columns: ShopColumns, rows: Sequence[tuple[str, dict[str, Any]]], report: Counts
+) -> Callable[[Mapping[str, Any], str, str | None], tuple[str | None, bool]]:
+    """What says of which product a row is (row, place, its own id), and whether it is so as a variant."""
+    if columns.group is None:
+        return lambda row, place, own: (own, False)
+    group, names_itself = columns.group, plain_column(columns.group) == GROUP[0]
+    ids: dict[str, str] = {}
+    for _, row in () if names_itself else rows:  # WooCommerce: "id:44", or the SKU of the product
+        own = row.get(columns.id)
+        for cell in (own, row.get(columns.sku) if columns.sku else None):
+            if not is_missing(own) and not is_missing(cell) and is_missing(row.get(group)):
+                ids.setdefault(str(cell).strip(), str(own).strip())
+
+    def product_of(row: Mapping[str, Any], place: str, own: str | None) -> tuple[str | None, bool]:
+        name = row.get(group)
+        if own is None or is_missing(name):
+            return own, False
+        named = id_of(name).strip()
+        product = named if names_itself else ids.get(named.removeprefix("id:").strip(), ids.get(named))
+        if product is None:
+            report.count("variants of a product that is not in the table (each is a product of its own)",
+                         f"{place}: {own!r} of {named!r}")  # fmt: skip
+            return own, False
+        return product, True
+
+    return product_of
+
+
+def _id(cell: Any) -> str | None:
+    if type(cell) is str and len(cell) > LONGEST_WORD:
+        return cell.strip() or None
+    try:
+        return None if is_missing(cell) else id_of(cell).strip()
+    except TypeError:
+        return None
 
 
 _Paths = tuple[Sequence[tuple[str, ...]], bool]
@@ -360,6 +389,8 @@ def _categories(
         return of_levels, ""
     column = columns.category[0]
     cells = [cell for _, row in rows if (cell := row.get(column)) not in (None, "")]
+    if paths_separator is None and re.search(r"\(x, ?y", column):  # PrestaShop says in the header how it is written
+        paths_separator = ","
     style = CategoryStyle.find(f"{path}, column {column!r}", cells, separator=separator,
                                paths_separator=paths_separator)  # fmt: skip
     deepest, most, shown = None, 0, ""
@@ -374,16 +405,18 @@ def _categories(
     return (lambda row: style.read_strictly(row.get(column))), words if most else ""
 
 
-def _join(before: ShopProduct, now: ShopProduct, product: str, columns: ShopColumns, report: Counts) -> None:
+def _join(
+    before: ShopProduct, now: ShopProduct, product: str, columns: ShopColumns, report: Counts, *, is_variant: bool
+) -> None:
     """Add a row to the product of an earlier one with the same id, unless they contradict each other."""
+    # is_variant: Whether the row is of another variant, with its picture: it names its product, or repeats no title, as
+    # Shopify exports them.
     apart = {columns.id, *columns.images, *columns.category}
     differing = [
         name
         for name, cell in now.row.items()
         if name not in apart and cell not in (None, "") and before.row.get(name) not in (None, "", cell)
     ]
-    # In a row that repeats no title stand another variant and its picture, as Shopify exports them.
-    is_variant = columns.title is not None and now.row.get(columns.title) in (None, "")
     if differing and not is_variant:
         name = differing[0]
         report.count(
@@ -415,6 +448,7 @@ _TAKEN = frozenset((
     "pictures", "image_id"
 ))  # fmt: skip
 """What a library has fields of its own for, or the reader facts: a column of this name becomes "product NAME"."""
+_CODE = re.compile(r"0\d")
 _MOST_FAULTS = 3
 
 
@@ -437,7 +471,7 @@ def field_columns(
         fields["currency"] = [currency if numbers else None for numbers, currency in paid]
     for name, pairs in read.items():
         if name not in columns.prices[:1]:
-            own = "regular price" if plain(name) == "price" else name
+            own = "regular price" if plain_column(name) == "price" else name
             fields[_free(own, fields)] = _as_values([numbers for numbers, _ in pairs])
     if columns.brand:
         fields["brand"] = [text_of(row.get(columns.brand)) for row in rows]
@@ -458,7 +492,7 @@ def field_columns(
                 "cells of attributes that are not JSON (the product is kept)", f"{places[row]}: {cells[row]!r}"[:60]
             )
         for name, values in attributes.items():
-            if plain(name) in BRAND and "brand" not in fields:
+            if plain_column(name) in BRAND and "brand" not in fields:
                 name = "brand"
             fields[_free(name, fields)] = _typed(values, decimal)
     return fields
@@ -539,9 +573,11 @@ def _typed(cells: Sequence[Any], decimal: str | None) -> list[Any]:
     if any(isinstance(cell, list) for cell in present):
         lists = [cell if isinstance(cell, list) else [cell] for cell in cells]
         return [[text for part in parts if (text := text_of(part))] or None for parts in lists]
-    texts = [str(cell).strip() if cell is not None else "" for cell in cells]
+    texts = ["" if cell is None else str(cell).strip() for cell in cells]
+    if {text.lower() for text in texts} - {""} <= {"true", "false"}:
+        return [text.lower() or None for text in texts]
     numbers = [text for text in texts if text]
-    if numbers and all(_PLAIN_NUMBER.fullmatch(text) and not re.match(r"0\d", text) for text in numbers):
+    if numbers and all(_PLAIN_NUMBER.fullmatch(text) and not _CODE.match(text) for text in numbers):
         amounts = read_amounts(texts, decimal=cast("Decimal | None", decimal), money=False)
         if not amounts.faults and not amounts.unread:
             whole = all(re.fullmatch(r"[+-]?\d+", text) for text in numbers)
@@ -581,15 +617,16 @@ NOTE = "products: "
 """How the notes of a source begin that say how a table was read, and what was counted in it."""
 
 
-def read(path: Path, *, decimal: str = "", **options: Any) -> Draft:
-    """Read a table of products as a collection."""
+def read(source: Any, *, decimal: str = "", **options: Any) -> Draft:
+    """Read a table of products, a file or in memory, as a collection."""
     # - A product may have no picture, no category, no title and no price; each is counted and named.
     # - Prices are numbers, whatever sign of a currency stands beside them (`read_amounts`); other columns are numbers
     #   where all their cells are.
-    draft = Draft(plain_stem(path), path.parent, f"table of products {path.name}")
-    shop = read_shop(path, draft.fault, **options)
+    name, root = place_of(source)
+    draft = Draft(name, root, f"table of products {source.name if isinstance(source, Path) else 'in memory'}")
+    shop = read_shop(source, draft.fault, **options)
     if not shop.products and not draft.faults:
-        draft.fault(f"{path.name}: it is empty, or has no products below its header line; is it the right file?")
+        draft.fault(f"{name}: it is empty, or has no products below its header line; is it the right file?")
     if shop.columns is None:
         return draft
     columns, report = shop.columns, shop.report
@@ -646,9 +683,12 @@ def _add(draft: Draft, shop: ShopContents, columns: ShopColumns, decimal: str | 
 
 
 def _sniff(path: Path) -> bool:
-    if not path.is_file() or not (is_table(path) or is_text_table(path)):
-        return False
-    names = {*by_plain_name(sniffed_columns(path))}
+    return path.is_file() and (is_table(path) or is_text_table(path)) and is_shop(sniffed_columns(path))
+
+
+def is_shop(columns: Iterable[str]) -> bool:
+    """Whether columns are those of a table of products."""
+    names = {*by_plain_name([*columns])}
     if names & {"caption", "captions", "text", "texts", "sentence", "sentences", "raw", "split", "image_id"}:
         return False
     signs = [
@@ -659,7 +699,7 @@ def _sniff(path: Path) -> bool:
         names & {*IMAGE, *ATTRIBUTES, *DESCRIPTION},
     ]
     sure = names & {*PRICE, *BRAND, "category_path", "product_category_tree", "product_type", "product_category",
-                    "mastercategory"}  # fmt: skip
+                    "mastercategory", "product_type_name"}  # fmt: skip
     return all(signs[:2]) and sum(map(bool, signs)) >= 3 and bool(sure)
 
 
@@ -669,6 +709,8 @@ COLUMN_OPTIONS = (
     Option("image_column", f"the columns of pictures, comma-separated (default: {', '.join(IMAGE[:4])}, …)"),
     Option("category_column", "the column of category paths, or one per level, comma-separated (default: "
            f"{', '.join(CATEGORY[:3])}, …; cat1,cat2,cat3)"),
+    Option("variant_column", "the column that names the product of a variant; none: each row is one (default: "
+           f"{', '.join(GROUP[:2])}, …)"),
     Option("separator", "what stands between the names of a category path; none: nothing (default: found)"),
     Option("paths_separator", "what stands between several category paths; none: nothing (default: found)"),
     Option("price_column", f"the column of the price (default: {', '.join(PRICE[2:6])}, …)"),
@@ -677,11 +719,6 @@ COLUMN_OPTIONS = (
     *(option for option in TEXT_OPTIONS if option.name != "header"),
 )  # fmt: skip
 """Options of every reader of a shop's table."""
-
-
-def bad_rows_option(default: str) -> Option:
-    """What becomes of rows that cannot be read."""
-    return Option("bad_rows", "rows that cannot be read: stop, or skip them, counted", default, one_of("stop", "skip"))
 
 
 FORMAT = Format(
@@ -693,7 +730,7 @@ FORMAT = Format(
     options=(
         *COLUMN_OPTIONS,
         Option("brand_column", f"the column of the brand (default: {', '.join(BRAND[:4])}, …)"),
-        bad_rows_option("stop"),
+        bad_rows_option("refuse"),
     ),
     read=read,
     one_file=True,

@@ -1,4 +1,4 @@
-"""Cells of shops' tables: category paths, amounts with their currencies, pictures, attributes, HTML entities."""
+"""Cells that only shops have: category paths, pictures, attributes, HTML entities."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from html import unescape
 from html.entities import html5
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import orjson
 
-from visir.collections.tables import written_list
+from visir.collections.cells import written_list
 from visir.errors import CollectionError
 
 ARROWS = (">>", "->", "»", "›", "→", "::", ">", "\\")
@@ -232,172 +232,7 @@ def as_folder(path: Path) -> str:
     return "/".join(re.sub(r"\s*/\s*", " | " if " / " in name else "|", name) for name in path)
 
 
-# Numbers and prices as shops write them: "€ 1.299,00", "1,299.00 USD", "12 – 20", "CHF 1'299.–".
-
-
-Decimal = Literal["point", "comma"]
-
-SIGNS = {
-    "€": "EUR", "$": "USD", "£": "GBP", "¥": "JPY", "₹": "INR", "₽": "RUB", "₩": "KRW", "₺": "TRY", "zł": "PLN",
-    "Kč": "CZK", "US$": "USD", "A$": "AUD", "C$": "CAD", "Rs.": "INR", "Rs": "INR",
-}  # fmt: skip
-"""From the sign of a currency to its code (ISO 4217). "$" is read as the dollar of the United States."""
-CODES = frozenset((
-    "AED", "AUD", "BRL", "CAD", "CHF", "CNY", "CZK", "DKK", "EUR", "GBP", "HKD", "HUF", "ILS", "INR", "JPY", "KRW",
-    "MXN", "NOK", "NZD", "PLN", "RON", "RUB", "SEK", "SGD", "TRY", "USD", "ZAR"
-))  # fmt: skip
-"""The codes that are read beside an amount."""
-_MARKS = "|".join(sorted((re.escape(mark) for mark in (*SIGNS, *CODES)), key=len, reverse=True))
-_AMOUNT = r"[+-]?\d(?:[\d.,'’\u00a0\u202f]| (?=\d{3}(?!\d)))*(?:[.,][-–—])?"
-_CELL = re.compile(
-    rf"(?P<before>{_MARKS})?\s*(?P<low>{_AMOUNT})\s*(?P<after>{_MARKS})?"
-    rf"(?:\s*(?:-|–|—|to|bis)\s*(?:{_MARKS})?\s*(?P<high>{_AMOUNT})\s*(?:{_MARKS})?)?",
-    re.IGNORECASE,
-)
-_UPPER = {mark.upper(): code for mark, code in SIGNS.items()}
-
-
-@dataclass(frozen=True)
-class Amounts:
-    """The numbers of one column."""
-
-    values: list[tuple[float, ...]]  # (rows,) the numbers of each cell: none, one, or the two ends of "12 - 20"
-    currencies: list[str | None]  # (rows,) the code of the currency beside each; None where there is none
-    # The rows whose cell has text that is no number, or one of another style than the one that was said.
-    unread: list[int] = field(default_factory=list)
-    # Rows whose cell is a number of which the cells leave open what it is.
-    faults: list[tuple[int, str]] = field(default_factory=list)
-
-
-def read_amounts(cells: Sequence[object], *, decimal: Decimal | None = None, money: bool = True) -> Amounts:
-    """Read a column of numbers."""
-    # cells: (rows,) texts, numbers, or None.
-    read = [_parts(cell) if isinstance(cell, str) else None for cell in cells]
-    parts = [part[:2] if part else (None, None) for part in read]
-    style, misfits, faults = _style(parts, decimal, money)
-    values: list[tuple[float, ...]] = []
-    currencies: list[str | None] = []
-    unread: list[int] = []
-    for row, (cell, part) in enumerate(zip(cells, read, strict=True)):
-        numbers: tuple[float, ...] = ()
-        if row in misfits:
-            unread.append(row)
-        elif part is not None:
-            numbers = _numbers(part[0], part[1], style)
-        elif isinstance(cell, int | float) and not isinstance(cell, bool):
-            numbers = (float(cell),)
-        elif cell is not None and str(cell).strip():
-            unread.append(row)
-        values.append(numbers)
-        currencies.append(part[2] if part else None)
-    return Amounts(values, currencies, unread, faults)
-
-
-def price_in_words(amounts: Iterable[float], currency: str | None) -> str:
-    """A price as people read it: "49.90 EUR", "10.99–20.99 USD"; "" without a number."""
-    shown = [f"{amount:,.2f}".removesuffix(".00") for amount in sorted(amounts)]
-    return f"{'–'.join(shown)} {currency or ''}".strip() if shown else ""
-
-
-def _style(
-    parts: Sequence[tuple[str | None, str | None]], decimal: Decimal | None, money: bool
-) -> tuple[Decimal, set[int], list[tuple[int, str]]]:
-    """The style of a column, the rows of another one where somebody has said which, and what he has to say."""
-    seen: dict[Decimal, list[tuple[int, str]]] = {"point": [], "comma": []}
-    open_cells: list[tuple[int, str]] = []
-    for row, pair in enumerate(parts):
-        for text in filter(None, pair):
-            shown = _shown_style(text)
-            if shown == "open":
-                open_cells.append((row, text))
-            elif shown is not None:
-                seen[shown].append((row, text))
-    if decimal is None and seen["point"] and seen["comma"]:
-        first = ", ".join(f"{seen[style][0][1]!r}" for style in seen)
-        message = (
-            f"{first}: two ways to write a number in one column; say which with decimal=comma or decimal=point (cells "
-            "of the other then count as no number)"
-        )
-        return "point", set(), [(seen[style][0][0], message) for style in seen]
-    style: Decimal = decimal or ("comma" if seen["comma"] else "point")
-    faults = []
-    if decimal is None and not seen["comma"] and not seen["point"]:
-        # "1,299" alone: nobody writes a price with three digits of cents, but "1.299" is also how programs write 1.299.
-        points = [cell for cell in open_cells if "." in cell[1]]
-        commas = [cell for cell in open_cells if "," in cell[1]]
-        undecided = (points if money else []) + ([] if money else commas)
-        for row, text in undecided:
-            plain = re.sub(r"[.,]", "", text)
-            faults.append(
-                (row, f"{text!r} is {plain} or {text.replace(',', '.')}: say which with decimal=comma or decimal=point")
-            )
-    misfits = set() if decimal is None else {row for other in seen if other != decimal for row, _ in seen[other]}
-    return style, misfits, faults
-
-
-@lru_cache(1 << 14)  # shops like a few prices
-def _parts(cell: str) -> tuple[str, str | None, str | None] | None:
-    """The number of a cell, the other end of a range, and the code of the currency; None for other text."""
-    match = _CELL.fullmatch(cell.strip())
-    if match is None:
-        return None
-    mark = match["before"] or match["after"]
-    return match["low"], match["high"], None if mark is None else _UPPER.get(mark.upper(), mark.upper())
-
-
-@lru_cache(1 << 14)
-def _shown_style(text: str) -> Decimal | Literal["open"] | None:
-    """What a number shows of its style: None nothing ("12"), "open" for "1.299" and "1,299"."""
-    text = re.sub(r"[.,][-–—]$", "", text)
-    points, commas = text.count("."), text.count(",")
-    if points and commas:
-        return "comma" if text.rfind(",") > text.rfind(".") else "point"
-    if points > 1 or commas > 1:
-        return "comma" if points > 1 else "point"
-    if points + commas == 0:
-        return None
-    sign = "." if points else ","
-    whole, _, fraction = text.lstrip("+-").partition(sign)
-    if len(fraction) == 3 and 1 <= len(whole) <= 3 and whole != "0":
-        return "open"
-    return "point" if points else "comma"
-
-
-@lru_cache(1 << 14)
-def _numbers(low: str, high: str | None, style: Decimal) -> tuple[float, ...]:
-    numbers = (_number(text, style) for text in (low, high) if text)
-    return tuple(dict.fromkeys(number for number in numbers if number is not None))
-
-
-def _number(text: str, style: Decimal) -> float | None:
-    text = re.sub(r"[.,][-–—]$", "", text)
-    text = re.sub(r"['’\u00a0\u202f ]", "", text)
-    text = text.replace(",", "") if style == "point" else text.replace(".", "").replace(",", ".")
-    try:
-        return float(text)
-    except ValueError:
-        return None
-
-
-# Texts, pictures and attributes in the cells of products, and HTML entities in any of them.
-
-
-def text_of(value: object) -> str | None:
-    """The text of a cell, or None where there is nothing: null, blank, or the not-a-number that pandas writes."""
-    if type(value) is str:
-        return value.strip() or None
-    if value is None or value != value:
-        return None
-    text = str(value).lower() if isinstance(value, bool) else str(value)
-    return text.strip() or None
-
-
-_NOTHING = frozenset(("n/a", "#n/a", "nan", "null", "none", "<na>", "\\n"))
-
-
-def says_nothing(cell: object) -> bool:
-    """Whether a cell has a word for a value that is missing, as programs write it."""
-    return isinstance(cell, str) and cell.strip().lower() in _NOTHING
+# Pictures and attributes in the cells of products, and HTML entities in any of them.
 
 
 def picture_names(cell: object) -> list[str]:
@@ -475,33 +310,3 @@ def without_entities(cell: Any) -> Any:
     return _ENTITY.sub(
         lambda entity: unescape(entity[0]) if entity[0][1] == "#" else html5.get(entity[0][1:], entity[0]), cell
     )
-
-
-# What a table holds that people should know: counted, with the first few named.
-
-SHOWN = 3
-
-
-@dataclass
-class Counts:
-    """How often something was met, and the first few examples."""
-
-    counts: dict[str, int] = field(default_factory=dict)
-    examples: dict[str, list[str]] = field(default_factory=dict)
-
-    def count(self, what: str, example: str, number: int = 1, longest: int = 120) -> None:
-        """Count something."""
-        self.counts[what] = self.counts.get(what, 0) + number
-        shown = self.examples.setdefault(what, [])
-        if len(shown) < SHOWN:
-            shown.append(example if len(example) <= longest else f"{example[: longest - 1]}…")
-
-    def __add__(self, other: Counts) -> Counts:
-        return Counts(self.counts | other.counts, self.examples | other.examples)
-
-    def lines(self, form: str, between: str) -> list[str]:
-        """A line for each, in the form of "{what}: {count:,} ({shown})", with something between the examples."""
-        return [
-            form.format(what=what, count=count, shown=between.join([*shown, *(["…"] if count > SHOWN else [])]))
-            for (what, count), shown in zip(self.counts.items(), self.examples.values(), strict=True)
-        ]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,22 +14,23 @@ import pyarrow as pa
 
 import visir.collections.tables as usual
 from visir.collections.archives import pictures_in_cells
+from visir.collections.cells import LONGEST_WORD, Counts, entries_of, id_of, is_missing, says_nothing
 from visir.collections.draft import Draft
 from visir.collections.picture_kinds import is_picture_name
 from visir.collections.readers.names import SPLITS, plain_name, plain_stem
 from visir.collections.sources import Format, Option, one_of
 from visir.collections.tables import (
+    BadRows,
+    OpenTable,
     TextLayout,
-    entries_of,
+    Usual,
+    arrow_table,
     first_cells,
-    first_columns,
     is_table,
     is_text_table,
-    one_column,
-    read_rows,
-    text_layout,
+    pick,
+    read_table,
 )
-from visir.display import listed
 from visir.errors import CollectionError, VisirError
 
 COLUMN_OPTIONS = (
@@ -43,8 +45,16 @@ TEXT_OPTIONS = (
     Option("header", "of a CSV file: whether its first line has names, yes or no (default: no if it names a picture)",
            "", one_of("yes", "no")),
     Option("encoding", "of a CSV file that is not UTF-8: latin-1, cp1252, gbk, … (UTF-16 is recognised)", ""),
+    Option("quotes", "of a CSV file in which quotes are letters and enclose nothing: none", "", one_of("", "none")),
     Option("delimiter", "of a CSV file: comma, semicolon, tab, bar, or the character (default: the one that fits)", ""),
 )  # fmt: skip
+
+
+def bad_rows_option(default: str) -> Option:
+    """What becomes of rows that cannot be read."""
+    return Option(
+        "bad_rows", "rows that cannot be read: refuse, or skip them, counted", default, one_of("refuse", "skip", "stop")
+    )
 
 
 @dataclass(frozen=True)
@@ -58,34 +68,23 @@ class TableColumns:
     split: str | None = None  # the split
     language: str | None = None  # the language of the captions
 
+    notes: tuple[str, ...] = ()  # what else could have been taken, in sentences
+
     @classmethod
-    def find(
-        cls,
-        path: Path | str,
-        columns: list[str],
-        image: str | None = None,
-        caption: str | None = None,
-        id: str | None = None,
-        caption_id: str | None = None,
-        split_column: str | None = None,
-        language_column: str | None = None,
-    ) -> TableColumns:
-        """Find them among the columns of a table, by the names that somebody gave and the usual ones."""
-        names = str(caption).split(",") if caption else [None]
-        captions = [
-            one_column(path, columns, name, usual.CAPTION_COLUMNS, "caption")
-            or one_column(path, columns, name, usual.CAPTION_ALSO, "caption")
-            for name in names
-        ]
-        return cls(
-            one_column(path, columns, image, usual.IMAGE_COLUMNS, "image")
-            or one_column(path, columns, image, usual.IMAGE_ALSO, "image"),
-            tuple(caption for caption in captions if caption is not None),
-            one_column(path, columns, id, usual.IMAGE_ID_COLUMNS, "id"),
-            one_column(path, columns, caption_id, usual.CAPTION_ID_COLUMNS, "caption id"),
-            one_column(path, columns, split_column, usual.SPLIT_COLUMNS, "split"),
-            one_column(path, columns, language_column, usual.LANGUAGE_COLUMNS, "language"),
-        )
+    def find(cls, table: OpenTable, given: Mapping[str, str | None]) -> TableColumns:
+        """Find them by the names that somebody gave and the usual ones."""
+        options = {"split": "split_column", "language": "language_column"}
+        named = {role: given.get(options.get(role, role)) for role in USUAL}
+        captions = str(named["caption"]).split(",") if named["caption"] else [None]
+        picked = [pick(table, named | {"caption": caption}, **USUAL) for caption in captions]
+        columns = picked[0].columns
+        chosen = tuple(name for each in picked if (name := each["caption"]) is not None)
+        chosen = chosen or tuple(name for name in table.columns if NUMBERED.fullmatch(usual.plain_column(name)))
+        image, own = columns["image"], columns["id"]
+        if image is None:  # COCO's: the id names the picture
+            image, own = own, None
+        split, language = columns["split"], columns["language"]
+        return cls(image, chosen, own, columns["caption_id"], split, language, tuple(picked[0].notes))
 
     @property
     def used(self) -> set[str | None]:
@@ -93,31 +92,53 @@ class TableColumns:
         return {self.image, *self.captions, self.image_id, self.caption_id, self.split}
 
 
-def read(path: Path, *, header: str = "", encoding: str = "", delimiter: str = "", **columns: str | None) -> Draft:
+USUAL: dict[str, Usual] = {
+    "image": (usual.IMAGE_COLUMNS, usual.IMAGE_ALSO),
+    "caption": (usual.CAPTION_COLUMNS, usual.CAPTION_ALSO),
+    "id": usual.IMAGE_ID_COLUMNS,
+    "caption_id": usual.CAPTION_ID_COLUMNS,
+    "split": usual.SPLIT_COLUMNS,
+    "language": usual.LANGUAGE_COLUMNS,
+}
+"""What the columns of pictures and captions are usually called."""
+NUMBERED = re.compile(r"(?:raw_)?(?:caption|comment|sentence|text|description)_?\d+")
+"""Several columns of captions."""
+
+
+def read(
+    path: Path,
+    *,
+    header: str = "",
+    encoding: str = "",
+    delimiter: str = "",
+    quotes: str = "",
+    bad_rows: str = "refuse",
+    **columns: str | None,
+) -> Draft:
     """Read a table: one row per image, with a caption or a list of captions, or one row per caption."""
     # - Rows with the same image are joined. The image's id is its file name as written, unless a column holds one. Rows
     #   that say different splits or classes of one image are faults; an empty cell says nothing.
-    # - Null and missing captions are none.
+    # - Missing captions are none, and are counted.
     # - What separates the cells of a text table (comma, semicolon, tab, bar) is found out.
     # - Columns without names are called by their positions, "1", "2", …; so can those be that have names.
     # - A language is that of all captions of its row, or a list with the language of each.
     # - Further columns are the collection's facts. One that differs between rows of an image is left out, with a note.
     # - Pictures are looked for beside the file, or where `images=` says.
     draft = Draft(plain_stem(path), path.parent, f"table {path.name}")
-    layout = None
-    if is_text_table(path):
-        layout = text_layout(path, header=header, encoding=encoding, delimiter=delimiter)
-        if not layout.has_header and not any(columns.get(name) for name in ("image", "caption")):
-            columns |= _guessed(path, layout)
-            draft.notes.append(f"no header line: images in column {columns['image']}, captions in {columns['caption']}")
-    names = first_columns(path, layout)
-    table_columns = TableColumns.find(path, names, **columns)
-    if table_columns.image is None and table_columns.image_id is None:
-        raise CollectionError(f"{path}: no column of images.", hint=_advice(path) or f"there are: {', '.join(names)}")
-    if not table_columns.captions:
-        draft.notes.append(f"no captions: none of the columns {', '.join(names)} has a usual name; caption= names it")
-    filler = DraftFiller(draft, table_columns)
-    filler.add(read_rows(path, layout=layout))
+    table = read_table(path, header=header, encoding=encoding, delimiter=delimiter, quotes=quotes)
+    if table.layout and not table.layout.has_header and not any(columns.get(name) for name in ("image", "caption")):
+        columns |= _guessed(path, table.layout)
+        draft.notes.append(f"no header line: images in column {columns['image']}, captions in {columns['caption']}")
+    chosen = TableColumns.find(table, columns)
+    if chosen.image is None and chosen.image_id is None:
+        raise CollectionError(
+            f"{path}: no column of images.", hint=_advice(path) or f"there are: {', '.join(table.columns)}"
+        )
+    if not chosen.captions:
+        names = ", ".join(table.columns)
+        draft.notes.append(f"no captions: none of the columns {names} has a usual name; caption= names it")
+    filler = DraftFiller(draft, chosen, name=path.name, bad_rows=bad_rows)
+    filler.add(table.rows(filler.bad.row))
     return filler.finish()
 
 
@@ -137,9 +158,9 @@ def _advice(path: Path) -> str:
     if not is_table(path):
         return ""
     try:
-        layout = text_layout(path) if is_text_table(path) else None
-        names = first_columns(path, layout)
-        rows = [row for _, row in itertools.islice(read_rows(path, layout=layout), 5)]
+        table = read_table(path)
+        names, layout = table.columns, table.layout
+        rows = [row for _, row in itertools.islice(table.rows(), 5)]
     except VisirError:
         return ""
     if len(names) < 2 or not rows:
@@ -147,6 +168,7 @@ def _advice(path: Path) -> str:
     pictures = [name for name in names if any(is_picture_name(str(row.get(name))) for row in rows)]
     image = pictures[0] if pictures else names[0]
     texts = {name: max(len(str(row.get(name) or "").split()) for row in rows) for name in names if name != image}
+    texts |= {name: 0 for name in texts if all(str(row.get(name)).isdigit() for row in rows)}
     caption = max(texts, key=lambda name: texts[name])
     sample = next((str(rows[0].get(name)) for name in names), "")
     shown = (
@@ -182,12 +204,18 @@ class DraftFiller:
     differing: dict[str, str] = field(default_factory=dict)
     # By image and column the first value that is not empty, and its place.
     values: dict[tuple[str, str], tuple[Any, str]] = field(default_factory=dict)
-    nulls: list[str] = field(default_factory=list)  # the places of captions that are null
+    counts: Counts = field(default_factory=Counts)  # what says nothing
+    name: str = ""  # what errors call the table
+    bad_rows: str = "refuse"  # what becomes of rows that cannot be read, or "skip"
+
+    def __post_init__(self) -> None:
+        self.bad = BadRows(self.name, self.draft.fault, self.bad_rows)
 
     def add(self, rows: Iterable[tuple[str, dict[str, Any]]], where: str = "") -> None:
         """All rows of one table."""
+        used = self.columns.used
         for place, row in rows:
-            self._add_row(f"{where}{place}", row)
+            self._add_row(f"{where}{place}", row, {name: cell for name, cell in row.items() if name not in used})
 
     def finish(self) -> Draft:
         """The draft, with the further columns as facts."""
@@ -197,52 +225,78 @@ class DraftFiller:
                 for identifier, image in self.images.items()
             ]
         )
+        self.draft.notes += self.columns.notes
         self.draft.notes += [
             f"column {name!r} is left out: it differs between the rows of an image ({differs})"
             for name, differs in self.differing.items()
             if name != self.columns.language
         ]
-        if self.nulls:
-            places = listed(self.nulls[:3], len(self.nulls))
-            self.draft.notes.append(f"captions that are null are left out: {len(self.nulls):,} ({places})")
+        self.draft.notes += self.bad.notes()
+        self.draft.notes += self.counts.lines("{what}: {count:,} ({shown})", ", ")
         return self.draft
 
-    def _add_row(self, place: str, row: dict[str, Any]) -> None:
+    def _add_row(self, place: str, row: dict[str, Any], further: dict[str, Any]) -> None:
         columns, draft = self.columns, self.draft
-        name = row.get(columns.image) if columns.image else None
-        identifier = row.get(columns.image_id) if columns.image_id else None
-        if isinstance(name, Path):
-            name = name.as_posix()
-        if name is not None and not isinstance(name, str):
-            draft.fault(f"{place}: {columns.image} must be a file name, found {type(name).__name__}")
+        try:
+            name = self._id(row, columns.image, place)
+            identifier = self._id(row, columns.image_id, place)
+        except TypeError as fault:
+            self.bad.reject("rows without a usable image", place, str(fault), f"{place}: {fault}")
             return
-        name = f"{self.folder}{name}" if name else None
-        identifier = str(identifier) if identifier not in (None, "") else name
+        name = None if name is None else f"{self.folder}{name}"
+        identifier = identifier or name
         if identifier is None:
-            draft.fault(f"{place}: no image ({columns.image} is empty)")
+            empty = f"{columns.image or columns.image_id} is empty"
+            self.bad.reject("rows without an image", place, "", f"{place}: no image ({empty})")
             return
-        image = self._image(identifier, name, place, {k: v for k, v in row.items() if k not in columns.used})
+        image = self._image(identifier, name, place, further)
         split = self.split
-        if columns.split and row.get(columns.split):
+        if columns.split and not self._is_missing(row.get(columns.split), columns.split, place):
             split = SPLITS.get(str(row[columns.split]).lower(), str(row[columns.split]))
         draft.splits[image.row] = self._one(identifier, "split", split, place) or ""
         cells = [row.get(column) for column in columns.captions]
-        texts = [entry for cell in cells for entry in entries_of(cell, texts=True)]
-        ids = [str(own) for own in entries_of(row.get(columns.caption_id))] if columns.caption_id else []
+        spoken = _in_languages(cells[0]) if len(cells) == 1 and isinstance(cells[0], dict) else None
+        if spoken is not None:
+            cells, row = [list(spoken.values())], row | {columns.language or _LANGUAGE: list(spoken)}
+        texts = [entry for cell in cells for entry in (entries_of(cell, texts=True) if cell is not None else [None])]
+        ids = [id_of(own) for own in entries_of(row.get(columns.caption_id))] if columns.caption_id else []
         languages: list[str | None] = [None] * len(texts)
-        if columns.language and texts:
-            languages = _languages(row.get(columns.language), len(texts))
-        if None in cells or None in texts:
-            self.nulls.append(place)
-            given = [place for place, text in enumerate(texts) if text is not None]
+        if (columns.language or spoken) and texts:
+            languages = _languages(row.get(columns.language or _LANGUAGE), len(texts))
+        missing = [is_missing(text) for text in texts]
+        if True in missing:
+            given = [number for number, nothing in enumerate(missing) if not nothing]
+            for text, nothing in zip(texts, missing, strict=True):
+                if nothing:
+                    self.counts.count("captions that say nothing are left out", f"{place}: {_shown(text)}")
             if len(ids) == len(texts):
-                ids = [ids[place] for place in given]
+                ids = [ids[number] for number in given]
             if len(languages) == len(texts):
-                languages = [languages[place] for place in given]
-            texts = [texts[place] for place in given]
+                languages = [languages[number] for number in given]
+            texts = [texts[number] for number in given]
         image.captions = draft.add_captions_of_row(
             place, identifier, texts, image.captions, ids=ids, languages=languages
         )
+
+    def _id(self, row: dict[str, Any], column: str | None, place: str) -> str | None:
+        """The name of a file, or an id; None where there is none."""
+        cell = None if column is None else row.get(column)
+        if type(cell) is not str or len(cell) <= LONGEST_WORD:
+            if column is None or self._is_missing(cell, column, place):
+                return None
+            try:
+                return id_of(cell)
+            except TypeError as fault:
+                raise TypeError(f"{column}: {fault}") from None
+        return cell
+
+    def _is_missing(self, cell: Any, column: str, place: str) -> bool:
+        """Whether a cell has no value; a word that says so is counted."""
+        if not is_missing(cell):
+            return False
+        if says_nothing(cell):
+            self.counts.count(f"cells of {column} that say that there is nothing", f"{place}: {cell!r}")
+        return True
 
     def _image(self, identifier: str, name: str | None, place: str, facts: dict[str, Any]) -> _Image:
         """An image with what a row says of it."""
@@ -278,7 +332,21 @@ class DraftFiller:
 def _languages(value: Any, captions: int) -> list[str | None]:
     """The language of each caption of a row: one for all, or a list."""
     values = value if isinstance(value, list) else [value] * captions
-    return [None if name is None else str(name).strip() or None for name in values]
+    return [None if is_missing(name) else str(name).strip() for name in values]
+
+
+_LANGUAGE = "language"
+_CODE = re.compile(r"[a-z]{2,3}(?:[-_][A-Za-z]{2,4})?")
+
+
+def _in_languages(cell: dict[str, Any]) -> dict[str, Any] | None:
+    """Captions by their languages, {"en": "a dog"}; None for any other object."""
+    is_spoken = all(_CODE.fullmatch(str(name)) and isinstance(text, str | None) for name, text in cell.items())
+    return {name: text for name, text in cell.items() if text is not None} if cell and is_spoken else None
+
+
+def _shown(cell: object) -> str:
+    return "null" if cell is None else repr(cell)
 
 
 def _same(cell: Any, other: Any) -> bool:
@@ -288,33 +356,27 @@ def _same(cell: Any, other: Any) -> bool:
 
 
 def facts_table(rows: list[dict[str, Any]]) -> pa.Table | None:
-    """Further columns as a table, None without any; one whose values Arrow cannot hold (a number, a text) as text."""
+    """Further columns as a table, None without any."""
     names = dict.fromkeys(name for row in rows for name in row)
-    if len(names) < 2:
-        return None
-    columns: dict[str, pa.Array] = {}
-    for name in names:
-        values = [row.get(name) for row in rows]
-        try:
-            columns[name] = pa.array(values)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):  # whole numbers beyond 64 bits with sign
-            columns[name] = pa.array([None if value is None else str(value) for value in values], pa.string())
-    return pa.table(columns)
+    return arrow_table({name: [row.get(name) for row in rows] for name in names}) if len(names) > 1 else None
 
 
 def _sniff(path: Path) -> bool:
     if not path.is_file() or not (is_table(path) or is_text_table(path)):
         return False
     try:
-        layout = text_layout(path) if is_text_table(path) else None
-        if layout is not None and not layout.has_header:
+        table = read_table(path)
+        if table.layout is not None and not table.layout.has_header:
             return plain_name(path).lower().endswith((".csv", ".tsv"))
-        columns = {name.lower() for name in first_columns(path, layout)}
+        columns = {form(name) for name in table.columns for form in (str.lower, usual.plain_column)}
     except VisirError:
         return False
-    images = {*usual.IMAGE_COLUMNS, *usual.IMAGE_ALSO}
-    texts = {*usual.CAPTION_COLUMNS, *usual.CAPTION_ALSO, *usual.CLASS_COLUMNS}
-    return bool(columns & images) and bool(columns & texts) and not pictures_in_cells(path)
+    images = {*usual.IMAGE_COLUMNS, *usual.IMAGE_ALSO, *(usual.IMAGE_ID_COLUMNS if columns & TEXTS else ())}
+    texts = any(NUMBERED.fullmatch(name) for name in columns) or bool(columns & {*TEXTS, *usual.CLASS_COLUMNS})
+    return bool(columns & images) and texts and not pictures_in_cells(path)
+
+
+TEXTS = {*usual.CAPTION_COLUMNS, *usual.CAPTION_ALSO}
 
 
 FORMAT = Format(
@@ -323,7 +385,7 @@ FORMAT = Format(
     layout="file.csv, .tsv, .jsonl or .parquet with a column of file names and one or more of captions",
     reference="",
     sniff=_sniff,
-    options=(*COLUMN_OPTIONS, *TEXT_OPTIONS),
+    options=(*COLUMN_OPTIONS, *TEXT_OPTIONS, bad_rows_option("refuse")),
     read=read,
     one_file=True,
     advice=_advice,

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from visir.collections.archives import PictureCells
+from visir.collections.cells import id_of
 from visir.collections.draft import Side, TaskDraft, TaskSetDraft
 from visir.collections.readers.locate import relative
-from visir.collections.readers.names import SPLITS, identifier, plain_name, plain_stem
+from visir.collections.readers.names import SPLITS, plain_name, plain_stem
 from visir.collections.sources import Format, Option, one_of
 from visir.collections.tables import (
     IMAGE_COLUMNS,
@@ -96,10 +97,10 @@ class TaskReader:
         divided = len({table.split for table in tables}) > 1
         for table in tables:
             named = {kind: self.columns.get(f"{role}_{kind}_column") for kind in ("id", "text", "image")}
-            pick = ColumnPicker(Path(table.name), f"{role} ",
-                            id=(named["id"], ITEM_IDS[side]), text=(named["text"], TEXTS),
-                            image=(None, ()) if table.cell and not table.names_too else (named["image"], IMAGES),
-                            title=(None, ("title",)), first=("id",))  # fmt: skip
+            images = () if table.cell and not table.names_too else IMAGES
+            named |= {} if images else {"image": None}
+            pick = ColumnPicker(table.name, named, prefix=f"{role} ", first=("id",), id=ITEM_IDS[side], text=TEXTS,
+                            image=images, title=("title",))  # fmt: skip
             for number, (place, row) in enumerate(self._rows(table)):
                 values = pick(row)
                 item = self._id(values["id"], place, f"{role} id")
@@ -141,9 +142,8 @@ class TaskReader:
         """Which documents are right for a query. A judgement may stand twice, with the same grade."""
         repeated = 0
         for table in tables:
-            pick = ColumnPicker(Path(table.name), query=(None, QUERY_IDS), document=(None, DOCUMENT_IDS),
-                            grade=(None, GRADES), split=(None, SPLIT_COLUMNS),
-                            first=("query", "document"))  # fmt: skip
+            pick = ColumnPicker(table.name, {}, first=("query", "document"), query=QUERY_IDS, document=DOCUMENT_IDS,
+                            grade=GRADES, split=SPLIT_COLUMNS)  # fmt: skip
             for place, row in self._rows(table):
                 values = pick(row)
                 pair = self._pair(values["query"], values["document"], place, "judgements", drop=drop)
@@ -166,9 +166,8 @@ class TaskReader:
     def read_candidates(self, tables: list[TaskTable], *, drop: bool) -> None:
         """The documents among which a query searches."""
         for table in tables:
-            pick = ColumnPicker(Path(table.name), query=(None, QUERY_IDS), document=(None, DOCUMENT_IDS),
-                            listed=(None, LISTED_IDS), split=(None, SPLIT_COLUMNS),
-                            first=("query", "document"))  # fmt: skip
+            pick = ColumnPicker(table.name, {}, first=("query", "document"), query=QUERY_IDS, document=DOCUMENT_IDS,
+                            listed=LISTED_IDS, split=SPLIT_COLUMNS)  # fmt: skip
             for place, row in self._rows(table):
                 values = pick(row)
                 listed = values["listed"] if isinstance(values["listed"], list) else [values["document"]]
@@ -234,7 +233,7 @@ class TaskReader:
             self.draft.fault(f"{place}: no {kind}")
             return None
         try:
-            return identifier(value)
+            return id_of(value)
         except TypeError as fault:
             self.draft.fault(f"{place}: {kind}: {fault}")
             return None

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from visir.collections.readers.shop_cells import text_of
+from visir.collections.cells import text_of
 from visir.collections.shop_layouts import abo_folders, abo_images, in_language, is_abo, listing_rows
 from visir.collections.sources import Format, Option
 from visir.errors import CollectionError, nearest

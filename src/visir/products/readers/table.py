@@ -12,8 +12,8 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
+from visir.collections.cells import Counts, text_of
 from visir.collections.draft import SourceDraft
-from visir.collections.readers.names import plain_stem
 from visir.collections.readers.products import (
     ATTRIBUTES as ATTRIBUTES_COLUMNS,
 )
@@ -25,10 +25,11 @@ from visir.collections.readers.products import (
     ShopProduct,
     bad_rows_option,
     by_plain_name,
+    place_of,
     prices_in_words,
     read_shop,
 )
-from visir.collections.readers.shop_cells import Counts, attribute_pairs, text_of
+from visir.collections.readers.shop_cells import attribute_pairs
 from visir.collections.sources import Format, Option
 from visir.collections.tables import RowFault, sniffed_columns
 from visir.errors import CollectionError, nearest, raise_faults
@@ -231,7 +232,7 @@ Amend = Callable[[ProductDraft, str, str, ShopProduct], bool]
 
 
 def catalogue_of(
-    path: Path,
+    table: Any,
     source: str,
     *,
     attribute_columns: Sequence[str] = (),
@@ -241,9 +242,10 @@ def catalogue_of(
 ) -> ProductDraft:
     """A shop's table, read as a library reads it (`read_shop`), as a catalogue: of several paths the first counts."""
     # The thesis gives every product one path (section 7.4.1); further ones are counted.
-    draft = ProductDraft(plain_stem(path), path.parent, source)
+    draft = ProductDraft(*place_of(table), source)
+    where = table if isinstance(table, Path) else draft.name
     faults: list[str] = []
-    shop = read_shop(path, faults.append, **options)
+    shop = read_shop(table, faults.append, **options)
     raise_faults(CollectionError, f"{draft.name} ({source})", faults, hint="mend the table, or bad_rows=skip")
     columns = shop.columns
     if columns is None:
@@ -253,11 +255,11 @@ def catalogue_of(
     draft.rejected = shop.left_out + shop.report
     faults = [f"no column {name!r} ({nearest(name, shop.header)})" for name in attribute_columns
               if name not in shop.header]  # fmt: skip
-    raise_faults(CollectionError, f"{path}: attribute_columns", faults, code="no-such-column")
+    raise_faults(CollectionError, f"{where}: attribute_columns", faults, code="no-such-column")
     named = {name: column for name, column in options.items() if name.endswith("_column")}
-    if not columns.category and not ShopColumns.find(path, shop.header, **named).category:
+    if not columns.category and not ShopColumns.find(where, shop.header, **named).category:
         raise CollectionError(
-            f"{path}: no column of categories.",
+            f"{where}: no column of categories.",
             hint=f"category_column= names it; there are {list(shop.header)}",
             code="collection-no-column-3",
         )
@@ -287,10 +289,11 @@ def catalogue_of(
     return draft
 
 
-def read(path: Path, *, attribute_columns: str | None = None, **options: Any) -> ProductDraft:
-    """Read a shop's table."""
+def read(table: Any, *, attribute_columns: str | None = None, **options: Any) -> ProductDraft:
+    """Read a shop's table, a file or in memory."""
     names = [name.strip() for name in (attribute_columns or "").split(",") if name.strip()]
-    return catalogue_of(path, f"table {path.name}", attribute_columns=names, **options)
+    source = f"table {table.name}" if isinstance(table, Path) else "a table in memory"
+    return catalogue_of(table, source, attribute_columns=names, **options)
 
 
 def pairs(draft: ProductDraft, place: str, value: object) -> Iterator[tuple[object, object]]:

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from zoneinfo import ZoneInfo
 
+from visir.collections.cells import amount_of
 from visir.errors import VisirError
 from visir.files import json_bytes, read_json
 from visir.fingerprint import hash_json
@@ -41,7 +42,6 @@ from visir.sessions.prediction.stream_events import (
     OpenSession,
     examples_of,
     fault_of,
-    price_of,
     read_stream,
 )
 from visir.sessions.sql import parts_of
@@ -240,7 +240,7 @@ class LiveScorer:
             return []
         self._tick(time)
         session = self._open.get(visitor)
-        same = (*_compared(row), price_of(event.get("price")), time)
+        same = (*_compared(row), amount_of(event.get("price")), time)
         if session is not None:
             is_late = time < session.ended
             if time == session.ended and same in session.moment:

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from heapq import heapify, heappop, heappush
 from itertools import islice
-from math import isfinite
 from numbers import Integral
 from operator import attrgetter
 from pathlib import Path
@@ -79,15 +78,6 @@ def fault_of(event: Mapping[str, Any]) -> Fault | None:
 def _short(value: Any) -> str:
     shown = repr(value) if isinstance(value, str | Integral | float | None) else f"of type {type(value).__name__}"
     return shown if len(shown) <= 100 else f"{shown[:100]}…"
-
-
-def price_of(value: Any) -> float | None:
-    """A price as a number; None where it is none, as in a log."""
-    try:
-        price = float(value)
-    except (TypeError, ValueError, OverflowError):
-        return None
-    return price if isfinite(price) else None
 
 
 def _is_whole(value: Any) -> TypeGuard[Integral]:
