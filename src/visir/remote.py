@@ -127,7 +127,7 @@ class RemoteFolder:
             stream: IO[bytes] = self._files.open(f"{self._path}/{name}", "rb")
         return stream
 
-    def create(self, name: str, data: bytes) -> bool:
+    def create(self, name: str, data: bytes, writer: str = "") -> bool:
         """Write a new small file; False where there is one of this name already."""
         # Of several processes only one succeeds, where the store has conditional writes and fsspec knows them (S3,
         # Google Cloud Storage); elsewhere it is looked whether there is a file, and two at the same moment may both
@@ -174,13 +174,6 @@ class RemoteFolder:
         call = getattr(self._files, "_pipe_file", self._files.pipe_file)
         return "mode" in inspect.signature(call).parameters
 
-    def folders_with(self, file: str) -> list[str]:
-        """The names of the folders in it that hold this file, sorted; found by one listing."""
-        with reaching(self.url):
-            self._files.invalidate_cache()
-            parts_of_files = [file_path.rsplit("/", 2) for file_path in self._files.find(self._path, maxdepth=2)]
-        return sorted(parts[-2] for parts in parts_of_files if parts[-1] == file)
-
     def put(self, folder: Path, name: str, files: Sequence[str]) -> None:
         """Copy these files of a local folder into `name`, in this order."""
         # Object stores cannot rename: the last file says that the others are there, so readers look for it first.
@@ -190,12 +183,6 @@ class RemoteFolder:
                 self._files.rm_file(marker)
             for name_of_file in files:
                 self._files.put_file(str(folder / name_of_file), f"{self._path}/{name}/{name_of_file}")
-
-    def get(self, name: str, files: Sequence[str], folder: Path) -> None:
-        """Copy these files of `name` into a local folder."""
-        with reaching(f"{self.url}/{name}"):
-            for name_of_file in files:
-                self._files.get_file(f"{self._path}/{name}/{name_of_file}", str(folder / name_of_file))
 
     def remove(self, name: str) -> None:
         """Delete `name` and what is in it."""

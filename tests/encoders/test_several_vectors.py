@@ -8,8 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ from refusals import refused
 from visir.encoders import Encoder, Store, encode_dense, encode_detailed
 from visir.encoders.models.joined import JoinedTexts
 from visir.encoders.shards import Shard, encode_shard, join_shards
-from visir.encoders.store import HEADER_BYTES, VECTORS, Journal, KeptForm
+from visir.encoders.store import VECTORS, Chunks, KeptForm, inside_entry, write_entry
 from visir.errors import EmbeddingError, EncoderError
 from visir.records import Collection, EncoderCard, Items, MultiVectorEmbeddings, TokenVectors
 from visir.storage import changing
@@ -320,93 +319,45 @@ def test_a_killed_encode_goes_on_and_ends_with_identical_bytes(tmp_path: Path, s
     process = subprocess.Popen([sys.executable, "-c", code])
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
-        journals = list(killed.root.rglob("journal.jsonl"))
-        if journals and journals[0].read_bytes().count(b"\n") >= 2:
+        if len(list(killed.root.rglob("*.npz"))) >= 2:
             break
         time.sleep(0.005)
     os.kill(process.pid, signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
-    assert entry_files(killed).keys() == {"vectors.npy", "offsets.npy"}
+    assert not entry_files(killed)
     resumed = encode_detailed(Patches(), collection.items(side), store=killed)
     assert resumed.resumed > 0 and resumed.computed > 0
     assert resumed.computed + resumed.resumed == len(collection.items(side))
     assert entry_files(killed) == entry_files(whole)
-    assert not list(killed.root.rglob("journal.jsonl"))
-
-
-@contextmanager
-def journal(folder: Path, form: KeptForm = KeptForm(True, "float16"), *, dimension: int = 2) -> Iterator[Journal]:
-    with changing(folder, VECTORS, busy="wait", resume=True) as change:
-        with Journal(change, pa.array([f"i{n}" for n in range(10)]), dimension, {"key": "k"}, form) as begun:
-            yield begun
-        if not change.manifest.files:
-            change.abandon()
+    assert not list(killed.root.rglob("*.npz"))
 
 
 def tokens(*counts: int) -> TokenVectors:
     return TokenVectors.of([np.full((count, 2), count, np.float32) for count in counts])
 
 
-def fill(folder: Path) -> None:
-    """Inputs 0–3 and 4–7 (of which i5 is broken) on disk in two parts, then stopped."""
-    with journal(folder) as begun:
-        begun.append(4, tokens(1, 2, 3, 4), {})
-        begun.flush()
-        begun.append(8, tokens(5, 1, 2), {"i5": "torn"})
-
-
-def test_a_journal_resumes_after_what_is_safely_on_disk(tmp_path: Path) -> None:
-    fill(tmp_path)
-    with journal(tmp_path) as again:
-        assert (again.done, again.rows, again.total, again.broken) == (8, 7, 18, {"i5": "torn"})
+def test_chunks_of_several_vectors_become_an_entry(tmp_path: Path) -> None:
+    ids, form = pa.array([f"i{n}" for n in range(10)]), KeptForm(True, "float16")
+    with changing(tmp_path, VECTORS, busy="wait", resume=True) as change:
+        chunks = Chunks(inside_entry(change), ids, "k", form)
+        chunks.append(4, tokens(1, 2, 3, 4), {})
+        chunks.flush()
+        chunks.append(8, tokens(5, 1, 2), {"i5": "torn"})
+        chunks.flush()
+        change.abandon()
+    with changing(tmp_path, VECTORS, busy="wait", resume=True) as change:
+        others = KeptForm(), KeptForm(True, "float32")  # another form, another arithmetic: other chunks
+        assert not any(Chunks(inside_entry(change), ids, "k", other).chunks for other in others)
+        again = Chunks(inside_entry(change), ids, "k", form)
+        again.remove_damaged()
+        assert again.missing(range(10)) == [range(8, 10)] and again.broken(range(10)) == {"i5": "torn"}
+        again.begin(8)
         again.append(10, tokens(2, 1), {})
-        again.finish({})
+        write_entry(change, ids, again.parts(), form, {})
     vectors, offsets = (np.load(tmp_path / f"{name}.npy") for name in ("vectors", "offsets"))
     assert vectors.shape == (21, 2) and vectors.dtype == np.float16
     assert offsets.tolist() == [0, 1, 3, 6, 10, 15, 16, 18, 20, 21]
     assert [vectors[start, 0] for start in offsets[:-1]] == np.diff(offsets).tolist()
-
-
-@pytest.mark.parametrize(
-    ("damage", "done"),
-    [
-        ("torn vectors", 4),
-        ("changed vectors", 4),
-        ("torn offsets", 4),
-        ("changed offsets", 4),
-        ("no offsets", 0),
-        ("changed total", 4),
-        ("garbage after", 8),
-        ("another form", 0),
-        ("another arithmetic", 0),
-    ],
-)
-def test_a_journal_trusts_only_what_still_holds(tmp_path: Path, damage: str, done: int) -> None:
-    fill(tmp_path)
-    files = {name: tmp_path / f"{name}.npy" for name in ("vectors", "offsets")}
-    assert [file.stat().st_size - HEADER_BYTES for file in files.values()] == [18 * 4, 8 * 8]
-    what, _, name = damage.partition(" ")
-    if name in files:
-        data = files[name].read_bytes()
-        if what == "torn":
-            files[name].write_bytes(data[:-1])
-        elif what == "changed":
-            files[name].write_bytes(data[:-2] + bytes([data[-2] ^ 1]) + data[-1:])
-        else:
-            files[name].unlink()
-    elif damage == "changed total":
-        lines = tmp_path / "journal.jsonl"
-        lines.write_bytes(lines.read_bytes().replace(b'"total":18', b'"total":17'))
-    elif damage == "garbage after":
-        for file in files.values():
-            file.write_bytes(file.read_bytes() + b"half a part")
-    form = {"another form": KeptForm(), "another arithmetic": KeptForm(True, "float32")}.get(damage)
-    with journal(tmp_path, *([form] if form else [])) as again:
-        assert again.done == done
-        size = again.total * (2 if again.form.dtype == "float16" else 4) * 2
-        assert files["vectors"].stat().st_size == HEADER_BYTES + size
-        if again.form.several:
-            assert files["offsets"].stat().st_size == HEADER_BYTES + (again.rows + 1) * 8
 
 
 def test_a_damaged_entry_is_noticed_and_encoded_again(tmp_path: Path) -> None:
@@ -437,16 +388,6 @@ def test_shards_join_to_the_bytes_of_one_process(tmp_path: Path, count: int, pla
             assert (entry.folder / name).read_bytes() == (whole.folder / name).read_bytes()
         found = encode_detailed(Patches(), items, store=shards, skip_broken=True)
         assert found.computed == 0 and found.folder == entry.folder
-
-
-def test_a_shard_that_lost_its_offsets_is_named(tmp_path: Path) -> None:
-    items, store = photos(tmp_path / "photos", 12).items("image"), Store(tmp_path / "store")
-    for number in (1, 2):
-        encode_shard(Patches(), items, Shard(number, 2), store=store, place=tmp_path / "parts")
-    file = tmp_path / "parts" / "image-00001-of-00002" / "offsets.npy"
-    file.write_bytes(file.read_bytes()[:-8] + b"\x01" * 8)
-    with refused(EmbeddingError, "image-00001-of-00002", code="damaged"):
-        join_shards(Patches(), items, store=store, place=tmp_path / "parts")
 
 
 def test_collections_without_pictures_take_texts() -> None:

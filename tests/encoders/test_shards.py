@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
+import time
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -73,7 +75,7 @@ def test_shards_join_to_the_bytes_of_one_process(tmp_path: Path, side: Modality,
     again = Means()
     found = encode_detailed(again, collection.items(side), store=store)  # as if one process had made it
     assert again.seen == [] and found.computed == 0 and found.folder == entry.folder
-    assert not list(store.root.rglob("*.shards"))  # what was joined is not kept twice
+    assert not list(store.root.rglob("*.npz"))  # what was joined is not kept twice
 
 
 def test_a_model_in_batches_gives_the_same_bits(tmp_path: Path) -> None:
@@ -241,18 +243,23 @@ def test_joining_goes_on_over_what_one_process_had_encoded(tmp_path: Path) -> No
 def test_joining_twice_is_joining_once_and_shards_of_ones_own_stay(tmp_path: Path) -> None:
     collection, place = photos(tmp_path / "photos", 10), tmp_path / "place"
     make(Store(tmp_path / "store"), collection, "image", 2, place=place)
-    assert sorted(one.name for one in place.iterdir() if one.is_dir()) == [
-        "image-00001-of-00002",
-        "image-00002-of-00002",
+    written = files_of(place)
+    assert [(name[:21], name[-4:]) for name in written] == [
+        ("0000000000-0000000004", ".npz"),  # three steps of 4, 4 and 2: one for the first process, two for the second
+        ("0000000004-0000000010", ".npz"),
     ]
     other = Store(tmp_path / "another machine")
     first = join_shards(Means(), collection.items("image"), place=place, store=other)
     stamp = (first.folder / "vectors.npy").stat().st_mtime_ns
     assert join_shards(Means(), collection.items("image"), place=place, store=other).folder == first.folder
     assert (first.folder / "vectors.npy").stat().st_mtime_ns == stamp
-    assert (place / "image-00001-of-00002" / "vectors.npy").is_file()
+    assert files_of(place) == written
     one = encode_detailed(Means(), collection.items("image"), store=Store(tmp_path / "one"))
     assert whole(first.folder) == whole(one.folder)
+
+
+def files_of(place: Path) -> list[str]:
+    return sorted(path.name for path in place.glob("image-*/*"))
 
 
 # -- what does not belong together
@@ -286,46 +293,66 @@ def photos_as_they_are(tmp_path: Path) -> Collection:
     )
 
 
-def test_a_missing_shard_is_named_with_the_command_that_makes_it(tmp_path: Path, place: Path) -> None:
-    shutil.rmtree(place / "image-00002-of-00003")
-    with refused(EmbeddingError, "3", "image", "2", code="embedding-shards-missing", hint=("2", "3 --shards", "place")):
+def test_of_two_processes_at_one_shard_the_second_finds_it_finished(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    items, place = photos(tmp_path / "photos", 8).items("image"), tmp_path / "place"
+    slow, late = Means(pause=0.8), Means()
+
+    def encode_late() -> None:
+        while not list(place.glob("*/.1-of-1")):
+            time.sleep(0.01)
+        results.append(encode_shard(late, items, Shard(1, 1), place=place, store=Store(tmp_path / "late")))
+
+    results: list[Any] = []
+    thread = threading.Thread(target=encode_late)
+    thread.start()
+    encode_shard(slow, items, Shard(1, 1), place=place, store=Store(tmp_path / "slow"))
+    thread.join()
+    assert late.seen == [] and results[0].computed == 0 and results[0].complete
+    assert "another process is encoding shard 1/1; waiting for it" in capsys.readouterr().err
+    assert [path.name for path in place.rglob(".*")] == []
+
+
+def test_what_a_killed_process_had_begun_to_write_is_removed_by_the_next(tmp_path: Path, place: Path) -> None:
+    [folder] = place.glob("image-*/")
+    for begun in (folder / ".new-1-of-2", place / ".new-1-of-2", folder / ".new-2-of-2"):
+        begun.write_bytes(b"half a chunk")
+    encode_shard(Means(), photos_as_they_are(tmp_path).items("image"), Shard(1, 2), place=place)
+    assert [path.name for path in place.rglob(".*")] == [".new-2-of-2"]  # of a process that may be at work
+
+
+def test_missing_inputs_are_named_with_what_makes_them(tmp_path: Path, place: Path) -> None:
+    first, second, _ = sorted(place.glob("image-*/*"))
+    second.unlink()
+    with refused(EmbeddingError, "12", "4", "4 to 8.", code="embedding-shards-missing", hint="same launch again"):
         joined(tmp_path, place)
-    shutil.rmtree(place / "image-00001-of-00003")
-    with refused(EmbeddingError, "3", "image", "1", "2", code="embedding-shards-missing"):
+    first.unlink()
+    with refused(EmbeddingError, "8", "0 to 8.", code="embedding-shards-missing"):
         joined(tmp_path, place)
     with refused(EmbeddingError, "nowhere", "image", code="no-shards"):
         joined(tmp_path, tmp_path / "nowhere")
+    again = encode_shard(Means(), photos_as_they_are(tmp_path).items("image"), Shard(1, 1), place=place)
+    assert (again.resumed, again.computed) == (4, 8)
+    joined(tmp_path, place)
 
 
-@pytest.mark.parametrize("file", ["vectors.npy", "ids.parquet", "visir.json"])
-def test_every_flipped_byte_of_a_shard_is_found(tmp_path: Path, place: Path, file: str) -> None:
-    path = place / "image-00002-of-00003" / file
+def test_every_flipped_byte_of_a_shard_is_found(tmp_path: Path, place: Path) -> None:
+    path = sorted(place.glob("image-*/*"))[1]
     sound = path.read_bytes()
-    for at in range(0, len(sound), max(1, len(sound) // 25)):
+    for at in range(0, len(sound), 40):
         path.write_bytes(sound[:at] + bytes([sound[at] ^ 0x55]) + sound[at + 1 :])
-        try:
+        with refused(EmbeddingError, str(path.relative_to(tmp_path)), code="damaged", hint="delete it"):
             joined(tmp_path, place)
-        except EmbeddingError as fault:
-            assert "image-00002-of-00003" in str(fault) or "shard" in str(fault)
-        else:
-            # Some bytes of a card and of Parquet's framing bear on nothing: then the whole is what it should be.
-            assert file != "vectors.npy"
-            encoded = encode(Means(), photos_as_they_are(tmp_path), "image", store=Store(tmp_path / "second"))
-            assert encoded.vectors[:, 0].tolist() == list(range(12))
-            shutil.rmtree(tmp_path / "second")
+    path.write_bytes(sound[:-4])
+    with refused(EmbeddingError, path.name, code="damaged"):
+        joined(tmp_path, place)
     path.write_bytes(sound)
     joined(tmp_path, place)
 
 
-def test_a_truncated_shard_says_how_to_make_it_again(tmp_path: Path, place: Path) -> None:
-    path = place / "image-00003-of-00003" / "vectors.npy"
-    path.write_bytes(path.read_bytes()[:-4])
-    with refused(EmbeddingError, "image-00003-of-00003", "vectors.npy", code="damaged", hint="3/3"):
-        joined(tmp_path, place)
-
-
 def test_shards_by_another_model_or_of_other_things_are_named(tmp_path: Path, place: Path) -> None:
-    with pytest.raises(EmbeddingError, match=r"image-00001-of-00003: made by means \(w1, float32\), not by other \(w2"):
+    with pytest.raises(EmbeddingError, match=r"others: made by means \(w1, float32\), not by other \(w2"):
         joined(tmp_path, place, encoder=Means(weights="w2", name="other"))
     unhashed = Means(weights=None, name="other")
     with pytest.raises(EncoderError, match="other: shards are made by several processes, and its card has neither"):
@@ -335,17 +362,25 @@ def test_shards_by_another_model_or_of_other_things_are_named(tmp_path: Path, pl
         joined(tmp_path, place, encoder=unhashed)
     resized = Means()
     resized.card = EncoderCard("means", "toy", weights="w1", image_preprocessing={"size": 4})
-    with refused(EmbeddingError, "made with another preprocessing"):
+    with refused(EmbeddingError, "made with another preprocessing", code="no-shards"):
         joined(tmp_path, place, encoder=resized)
     fewer = photos_as_they_are(tmp_path).keep_images(np.arange(12) < 11)
     with refused(EmbeddingError, "another collection", "photos", "fingerprint", "not photos"):
         joined(tmp_path, place, collection=fewer)
-    with refused(EmbeddingError, "another collection", code="parts-of-another-run"):
-        encode_shard(Means(), fewer.items("image"), Shard(1, 3), place=place, store=Store(tmp_path / "third"))
     touched = tmp_path / "photos" / "p000.png"
     shutil.copy(tmp_path / "photos" / "p001.png", touched)
-    with pytest.raises(EmbeddingError, match=r"of the same ids, but the pictures were others"):
+    with pytest.raises(EmbeddingError, match=r"of the same ids, but in another order, or of other pictures"):
         joined(tmp_path, place)
+
+
+def test_one_place_holds_shards_of_several_models_and_collections(tmp_path: Path, place: Path) -> None:
+    collection = photos_as_they_are(tmp_path)
+    fewer = collection.keep_images(np.arange(12) < 11)
+    for items, encoder in ((collection.items("image"), Means(weights="w2")), (fewer.items("image"), Means())):
+        encode_shard(encoder, items, Shard(1, 1), place=place, store=Store(tmp_path / "third"))
+        entry = join_shards(encoder, items, place=place, store=Store(tmp_path / "third"))
+        assert entry.card["count"] == len(items)
+    joined(tmp_path, place)
 
 
 def test_shards_of_copies_belong_together(tmp_path: Path, place: Path) -> None:
@@ -354,49 +389,32 @@ def test_shards_of_copies_belong_together(tmp_path: Path, place: Path) -> None:
     joined(tmp_path, place)
 
 
-def test_another_number_of_processes_is_told_how_to_go_on(tmp_path: Path, place: Path) -> None:
-    shutil.rmtree(place / "image-00002-of-00003")
-    with refused(
-        EmbeddingError,
-        "image",
-        "1",
-        "3",
-        "3",
-        "1",
-        "2",
-        code="holds-shards-finished-begun",
-        hint=("3", "one by one", "--shard 2/3 and so", "place"),
-    ):
-        encode_shard(Means(), photos_as_they_are(tmp_path).items("image"), Shard(1, 2), place=place)
-    shutil.copytree(place / "image-00001-of-00003", place / "image-00002-of-00003")  # a shard copied under a wrong name
-    with refused(EmbeddingError, "image-00002-of-00003", "0", "4", "12", code="inputs-shard-before-ends"):
-        joined(tmp_path, place)
-    (place / "image-00001-of-00002").mkdir()
-    with refused(EmbeddingError, "image", "2 and of 3", code="shards-parts"):
-        joined(tmp_path, place)
+def test_other_numbers_of_processes_and_sizes_of_batches_go_on_with_what_is_there(tmp_path: Path, place: Path) -> None:
+    collection = photos_as_they_are(tmp_path)
+    one = encode_detailed(Means(), collection.items("image"), store=Store(tmp_path / "one"))
+    sorted(place.glob("image-*/*"))[1].unlink()
+    # 12 in batches of 3 are 4 steps: inputs 0 to 6 for the first of two processes, of which 4 and 5 are missing.
+    half = encode_shard(Means(), collection.items("image"), Shard(1, 2), place=place, batch_size=3)
+    assert (half.rows, half.resumed, half.computed, half.finished) == (range(6), 4, 2, (1,))
+    rest = encode_shard(Means(), collection.items("image"), Shard(2, 2), place=place, batch_size=3)
+    assert (rest.resumed, rest.computed, rest.complete) == (4, 2, True)
+    entry = join_shards(Means(), collection.items("image"), place=place, store=Store(tmp_path / "second"))
+    assert whole(entry.folder) == whole(one.folder)
 
 
-def test_other_batch_sizes_and_orders_are_refused(tmp_path: Path, place: Path) -> None:
-    collection, store = photos_as_they_are(tmp_path), Store(tmp_path / "third")
-    with refused(EmbeddingError, "0", "4", "0", "3", "another --batch-size", code="shards-of-other-inputs"):
-        encode_shard(Means(), collection.items("image"), Shard(1, 3), place=place, store=store, batch_size=3)
-    shutil.rmtree(place / "image-00002-of-00003")
-    encode_shard(Means(), collection.items("image"), Shard(2, 3), place=place, store=store, batch_size=3)
-    # 12 in batches of 3 are 4 steps; the second of three shards takes steps ⌊4/3⌋ = 1 to ⌊8/3⌋ = 2: inputs 3 to 6.
-    with refused(EmbeddingError, "00002-of-00003", "3", "6", "12", code="inputs-shard-before-ends"):
-        joined(tmp_path, place)
+def test_another_order_has_shards_of_its_own(tmp_path: Path, place: Path) -> None:
+    collection = photos_as_they_are(tmp_path)
     backwards = Collection.build(
         "photos",
         images={name: collection.images[name].to_pylist()[::-1] for name in ("id", "path")},
         captions={name: collection.captions[name].to_pylist() for name in ("id", "text", "image_id")},
         root=collection.root,
     )
-    with pytest.raises(EmbeddingError, match="another order of the collection"):
-        encode_shard(Means(), backwards.items("image"), Shard(1, 3), place=place, store=store)
-    with pytest.raises(EmbeddingError, match=r"00001-of-00003: damaged: its ids are not those of inputs 0 to 4"):
-        shutil.rmtree(place / "image-00002-of-00003")
-        encode_shard(Means(), collection.items("image"), Shard(2, 3), place=place, store=store)
+    with refused(EmbeddingError, "in another order", code="no-shards"):
         joined(tmp_path, place, collection=backwards)
+    encode_shard(Means(), backwards.items("image"), Shard(1, 1), place=place, store=Store(tmp_path / "third"))
+    entry = join_shards(Means(), backwards.items("image"), place=place, store=Store(tmp_path / "third"))
+    assert entry.content()[1][:, 0].tolist() == list(range(12))[::-1]  # type: ignore[index]
 
 
 def test_what_cannot_be_divided(tmp_path: Path) -> None:

@@ -26,10 +26,10 @@ from refusals import refused
 from visir.collections.images import ImageReader
 from visir.encoders import Store, encode, encode_detailed
 from visir.encoders import store as content
-from visir.encoders.store import HEADER_BYTES, VECTORS, Journal
+from visir.encoders.store import VECTORS, Chunk, Chunks, inside_entry, write_entry
 from visir.errors import CollectionError, EmbeddingError, EncoderError, VisirError
 from visir.records import Collection, EncoderCard
-from visir.storage import changing
+from visir.storage import SharedFolder, changing
 
 HERE = Path(__file__).parent
 
@@ -250,19 +250,18 @@ def test_a_killed_encode_goes_on_and_ends_with_identical_bytes(tmp_path: Path, s
     process = subprocess.Popen(child(collection, killed, tmp_path, side=side, pause=0.05))
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
-        journals = list(killed.root.rglob("journal.jsonl"))
-        if journals and journals[0].read_bytes().count(b"\n") >= 3:
+        if len(list(killed.root.rglob("*.npz"))) >= 3:
             break
         time.sleep(0.005)
     os.kill(process.pid, signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
-    assert entry_files(killed).keys() == {"vectors.npy"}  # unfinished: without ids and card it is no entry
+    assert not entry_files(killed)
     resumed = encode_detailed(Means(), collection.items(side), store=killed)  # type: ignore[arg-type]
     total = 100 if side == "image" else 200
     assert resumed.resumed >= 3
     assert resumed.computed == total - resumed.resumed
     assert entry_files(killed) == entry_files(whole)
-    assert not list(killed.root.rglob("journal.jsonl"))
+    assert not list(killed.root.rglob("*.npz"))
 
 
 def test_two_writers_encode_once(tmp_path: Path) -> None:
@@ -282,19 +281,20 @@ resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="RLIMIT_FSIZE is POSIX")
-def test_a_full_disk_leaves_nothing_half_valid_and_is_resumed(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("limit", "kept"), [(500, "; 0 of 100 are kept"), (1300, "; all vectors are kept")])
+def test_a_full_disk_leaves_nothing_half_valid_and_is_resumed(tmp_path: Path, limit: int, kept: str) -> None:
+    """100 vectors of 12 bytes and the header need 1,328 bytes, and a chunk of four of them more than 500."""
     collection, store = photos(tmp_path / "photos", 100), Store(tmp_path / "store")
     command = child(collection, store, tmp_path, pause=0.0)
-    # 100 vectors of 12 bytes and the header need 1,328 bytes; files are not allowed to grow beyond 700.
-    command[2] = FULL.format(limit=700) + command[2]
+    command[2] = FULL.format(limit=limit) + command[2]
     failed = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert failed.returncode != 0
-    assert "cannot be written" in failed.stderr
-    assert "make room (or name another place in VISIR_CACHE) and run the same again" in failed.stderr
+    assert f"cannot be written (File too large){kept}" in failed.stderr
+    assert "run the same again: it goes on from there" in failed.stderr
     assert "Traceback" in failed.stderr  # only the command line hides it
     assert not list(store.root.rglob("visir.json"))
     resumed = encode_detailed(Means(), collection.items("image"), store=store)
-    assert 0 < resumed.computed < 100
+    assert resumed.computed == (100 if limit == 500 else 0)
     assert resumed.computed + resumed.resumed == 100
     whole = Store(tmp_path / "whole")
     encode(Means(), collection, "image", store=whole)
@@ -311,71 +311,82 @@ def test_a_cache_that_cannot_be_written_is_said_at_once(tmp_path: Path) -> None:
 
 
 @contextmanager
-def journal(folder: Path, ids: Sequence[int] = range(10), key: str = "k") -> Iterator[Journal]:
+def chunks_in(folder: Path, ids: Sequence[int] = range(10), key: str = "k") -> Iterator[tuple[Any, Chunks]]:
     with changing(folder, VECTORS, busy="wait", resume=True) as change:
-        with Journal(change, pa.array([f"i{n}" for n in ids]), 2, {"key": key}) as begun:
-            yield begun
+        with Chunks(inside_entry(change), pa.array([f"i{n}" for n in ids]), key) as chunks:
+            yield change, chunks
         if not change.manifest.files:
             change.abandon()
 
 
 def fill(folder: Path) -> None:
-    """Inputs 0–3 and 4–7 (of which i5 is broken) on disk in two parts, then stopped."""
-    with journal(folder) as begun:
-        begun.append(4, np.arange(8, dtype=np.float32).reshape(4, 2), {})
-        begun.flush()
-        begun.append(8, np.full((3, 2), 7, dtype=np.float32), {"i5": "torn"})
+    """Inputs 0–3 and 4–7 (of which i5 is broken) on disk in two chunks, then stopped."""
+    with chunks_in(folder) as (_, chunks):
+        chunks.append(4, np.arange(8, dtype=np.float32).reshape(4, 2), {})
+        chunks.flush()
+        chunks.append(8, np.full((3, 2), 7, dtype=np.float32), {"i5": "torn"})
+        chunks.flush()
 
 
-def test_journal_resumes_after_what_is_safely_on_disk(tmp_path: Path) -> None:
+def test_what_is_safely_on_disk_is_gone_on_from(tmp_path: Path) -> None:
     fill(tmp_path)
-    with journal(tmp_path) as again:
-        assert (again.done, again.rows, again.broken) == (8, 7, {"i5": "torn"})
-        again.append(10, np.ones((2, 2), dtype=np.float32), {})
-        again.finish({})
-    assert np.load(tmp_path / "vectors.npy").shape == (9, 2)
+    with chunks_in(tmp_path) as (change, chunks):
+        chunks.remove_damaged()
+        assert chunks.missing(range(10)) == [range(8, 10)] and chunks.missing(range(2, 6)) == []
+        assert chunks.broken(range(10)) == {"i5": "torn"} and chunks.broken(range(4)) == {}
+        chunks.begin(8)
+        chunks.append(10, np.ones((2, 2), dtype=np.float32), {})
+        write_entry(change, chunks._ids, chunks.parts(), chunks.form, {})
+    vectors = np.load(tmp_path / "vectors.npy")
+    assert vectors.tolist() == [[0, 1], [2, 3], [4, 5], [6, 7], [7, 7], [7, 7], [7, 7], [1, 1], [1, 1]]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["ids.parquet", "vectors.npy", "visir.json"]
 
 
 @pytest.mark.parametrize(
-    ("damage", "done"),
+    ("damage", "left"),
     [
-        ("torn vectors", 4),  # the second part lost its last bytes
-        ("changed byte", 4),  # a byte of the second part differs
-        ("torn line", 4),  # the second journal line is cut
-        ("line without end", 4),  # complete but for its line end
-        ("changed count", 4),  # the line says another stop
-        ("first line gone", 0),  # the chain begins with the first part
-        ("garbage after", 8),  # a third part was begun and never finished
-        ("another plan", 0),
-        ("another order", 0),
-        ("no plan", 0),
+        ("cut", [range(4, 10)]),
+        ("changed byte", [range(4, 10)]),
+        ("another stop in its name", [range(4, 10)]),
+        ("first gone", [range(4), range(8, 10)]),
+        ("half a file beside", [range(8, 10)]),
+        ("another key", [range(10)]),
+        ("another order", [range(10)]),
     ],
 )
-def test_journal_trusts_only_what_still_holds(tmp_path: Path, damage: str, done: int) -> None:
+def test_only_chunks_that_are_as_they_were_written_count(tmp_path: Path, damage: str, left: list[range]) -> None:
     fill(tmp_path)
-    vectors, lines = tmp_path / "vectors.npy", tmp_path / "journal.jsonl"
-    data, text = vectors.read_bytes(), lines.read_bytes()
-    assert len(data) == HEADER_BYTES + 7 * 2 * 4
-    if damage == "torn vectors":
-        vectors.write_bytes(data[:-3])
+    first, second = sorted(tmp_path.rglob("*.npz"))
+    data = second.read_bytes()
+    if damage == "cut":
+        second.write_bytes(data[:-3])
     elif damage == "changed byte":
-        vectors.write_bytes(data[:-3] + bytes([data[-3] ^ 1]) + data[-2:])
-    elif damage == "torn line":
-        lines.write_bytes(text[:-10])
-    elif damage == "line without end":
-        lines.write_bytes(text[:-1])
-    elif damage == "changed count":
-        lines.write_bytes(text.replace(b'"stop":8', b'"stop":9'))
-    elif damage == "first line gone":
-        lines.write_bytes(text.split(b"\n", 1)[1])
-    elif damage == "garbage after":
-        vectors.write_bytes(data + b"half a part")
-    elif damage == "no plan":
-        (tmp_path / "plan.json").unlink()
+        second.write_bytes(data[:-3] + bytes([data[-3] ^ 1]) + data[-2:])
+    elif damage == "another stop in its name":
+        second.rename(second.with_name(second.name.replace("0000000004-0000000008", "0000000008-0000000009")))
+    elif damage == "first gone":
+        first.unlink()
+    elif damage == "half a file beside":
+        second.with_name(f".{second.name}").write_bytes(data[:100])
     ids = range(9, -1, -1) if damage == "another order" else range(10)
-    with journal(tmp_path, ids, "another" if damage == "another plan" else "k") as again:
-        assert again.done == done
-        assert vectors.stat().st_size == HEADER_BYTES + again.rows * 2 * 4  # nothing half-written stays behind
+    with chunks_in(tmp_path, ids, "another" if damage == "another key" else "k") as (_, chunks):
+        chunks.remove_damaged()
+        assert chunks.missing(range(10)) == left
+
+
+def test_chunks_of_processes_with_other_batches_overlap_and_count_once(tmp_path: Path) -> None:
+    place, ids = SharedFolder(tmp_path), pa.array([f"i{n}" for n in range(6)])
+    for start, stop, gone in ((0, 4, "i1"), (2, 6, "i2")):
+        chunks = Chunks(place, ids, "k")
+        chunks.begin(start)
+        rows = [row for row in range(start, stop) if f"i{row}" != gone]
+        chunks.append(stop, np.array([[10 * start + row] for row in rows], np.float32), {gone: "torn"})
+        chunks.flush()
+    whole = Chunks(place, ids, "k")
+    assert [(chunk.start, chunk.stop) for chunk in whole.chunks] == [(0, 4), (2, 6)] and not whole.missing(range(6))
+    parts = [(vectors.ravel().tolist(), broken) for vectors, broken in whole.parts()]  # type: ignore[union-attr]
+    assert parts == [([0, 2, 3], {"i1": "torn"}), ([24, 25], {})]
+    assert Chunk.named(whole.chunks[0].name) == whole.chunks[0] and Chunk.named("notes.npz") is None
 
 
 def test_nan_is_refused_with_its_ids_and_what_came_before_is_kept(tmp_path: Path) -> None:

@@ -229,6 +229,14 @@ def test_a_mistyped_place_leaves_no_folder(tmp_path: Path) -> None:
     assert not (tmp_path / "new/below").exists()
 
 
+def test_empty_subfolders_of_work_that_came_to_nothing_go_too(tmp_path: Path) -> None:
+    for place in (tmp_path / "new", tmp_path):  # one that is made, and one that was there
+        with pytest.raises(KeyboardInterrupt), changing(place, BOX, busy=BUSY, resume=True) as change:
+            change.subfolder("chunks/inner", "*.npz")
+            raise KeyboardInterrupt
+        assert list(tmp_path.iterdir()) == []
+
+
 def test_of_two_writers_one_is_busy_and_harms_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "box"
     with changing(folder, BOX, busy=BUSY) as change:

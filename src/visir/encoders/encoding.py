@@ -25,15 +25,17 @@ from visir.encoders.intake import Embedded, Pixels
 from visir.encoders.loading import Reader, load, with_suffixes
 from visir.encoders.sources import check_accepted, items_of, order_named
 from visir.encoders.store import (
+    Chunks,
     Entry,
-    Journal,
     Store,
     check_broken,
     check_there,
     image_marks,
+    inside_entry,
     kept_form,
     usable_entry,
     without_broken,
+    write_entry,
 )
 from visir.errors import (
     CollectionError,
@@ -59,7 +61,6 @@ from visir.records import (
 from visir.records.items import PLURALS
 from visir.robustness.corruptions import spoilt
 from visir.shortcuts.view import endings, plain_texts, stamped
-from visir.storage import FolderChange
 from visir.threads import usable_cores
 
 if TYPE_CHECKING:
@@ -196,65 +197,35 @@ class ForwardOptions:
     skip_broken: bool = False  # whether broken images are set aside; otherwise the first one stops the work
 
 
-def complete(
-    change: FolderChange,
-    encoder: Encoder,
-    items: Items,
-    options: ForwardOptions,
-    plan: Mapping[str, Any],
-    *,
-    whole: Items | None = None,
-    facts: Mapping[str, Any] | None = None,
-) -> tuple[int, int, float]:
-    """Encode the items that a killed call has not, and finish their entry: how many it had, how many now, seconds."""
-    whole = whole or items
-    with journal_of(change, encoder, items, plan, whole=whole) as journal:
-        started, done = time.perf_counter(), journal.done
-        check_broken(journal.broken, whole, options.skip_broken)
-        size, title = options.batch_size or encoder.batch_size, PLURALS[items.modality]
-        if items.modality == "text":
-            parts = _text_parts(encoder, items, done, size)
-        else:
-            parts = _image_parts(encoder, items, done, size, options)
-        with closing(parts), Progress(f"encoding {title} with {encoder.card.name}", len(items), title) as advance:
-            advance(done)
-            row = done
-            for part in parts:
-                journal.append(part.stop, part.vectors, part.broken)
-                advance(part.stop - row)
-                row = part.stop
-        journal.flush()
-        seconds = time.perf_counter() - started
-        check_broken(journal.broken, whole, options.skip_broken)
-        journal.finish({**entry_card(encoder, whole, journal.rows, seconds), **(facts or {})})
-        return done, journal.done - done, seconds
+def encode_missing(
+    chunks: Chunks, encoder: Encoder, items: Items, options: ForwardOptions, rows: range | None = None
+) -> tuple[int, float]:
+    """Encode those of the items, or of these rows of them, that are in no chunk: how many, and in how many seconds."""
+    rows = range(len(items)) if rows is None else rows
+    check_broken(chunks.broken(rows), items, options.skip_broken)
+    started, gaps = time.perf_counter(), chunks.missing(rows)
+    computed, size, title = sum(map(len, gaps)), options.batch_size or encoder.batch_size, PLURALS[items.modality]
+    step = alignment(encoder, items.modality, options.batch_size)
+    with Progress(f"encoding {title} with {encoder.card.name}", len(rows), title) as advance:
+        advance(len(rows) - computed)
+        for gap in gaps:
+            first = gap.start - gap.start % step
+            part = items if (first, gap.stop) == (0, len(items)) else items.take(np.arange(first, gap.stop))
+            if items.modality == "text":
+                made = _text_parts(encoder, part, gap.start - first, size)
+            else:
+                made = _image_parts(encoder, part, gap.start - first, size, options)
+            chunks.begin(row := gap.start)
+            with closing(made):
+                for stop, vectors, broken in made:
+                    chunks.append(first + stop, vectors, broken)
+                    advance(first + stop - row)
+                    row = first + stop
+    check_broken(chunks.broken(rows), items, options.skip_broken)
+    return computed, time.perf_counter() - started
 
 
-def journal_of(
-    change: FolderChange, encoder: Encoder, items: Items, plan: Mapping[str, Any], *, whole: Items | None = None
-) -> Journal:
-    """The journal of the vectors of items, of which the `whole` may have more."""
-    dimension = dimension_of(encoder, whole or items)
-    return Journal(change, items.ids, dimension, plan, kept_form(encoder), encoder.label)
-
-
-def dimension_of(encoder: Encoder, items: Items) -> int:
-    """The length of an encoder's vectors; of an encoder that does not know it, the first item is encoded."""
-    known = encoder.dimension_of(items.modality)
-    if known is not None:
-        return known
-    options = ForwardOptions(workers=1, skip_broken=True)
-    for row in range(len(items)):
-        first = items.take(np.array([row]))
-        texts = items.modality == "text"
-        parts = _text_parts(encoder, first, 0, 1) if texts else _image_parts(encoder, first, 0, 1, options)
-        for part in parts:
-            if len(part.vectors):
-                return part.vectors.dimension if isinstance(part.vectors, TokenVectors) else part.vectors.shape[1]
-    return 1  # no image can be read, which the encoding says
-
-
-def entry_card(encoder: Encoder, items: Items, count: int, seconds: float) -> dict[str, object]:
+def entry_card(encoder: Encoder, items: Items, seconds: float) -> dict[str, object]:
     """What the card of an entry says about where its vectors come from."""
     return {
         "modality": items.modality,
@@ -265,8 +236,6 @@ def entry_card(encoder: Encoder, items: Items, count: int, seconds: float) -> di
             "count": len(items),
             "fingerprint": items.fingerprint,
         },
-        "count": count,
-        "dimension": encoder.dimension_of(items.modality),
         "form": encoder.form,
         "seconds": round(seconds, 3),
     }
@@ -593,23 +562,28 @@ def _encode(encoder: Encoder, items: Items, role: Role, store: Store, options: F
         marks = None if items.places is None else image_marks(items)
         with store.writing(key) as change:
             if change.manifest.generation == 0:  # otherwise another process finished it while this one waited
-                shared = shared_part(items)
+                shared, form = shared_part(items), kept_form(encoder)
                 if shared is None:
-                    done, computed, seconds = complete(change, encoder.for_role(role), items, options, {"key": key})
+                    chunks = Chunks(inside_entry(change), items.ids, key, form, label=encoder.label)
+                    chunks.remove_damaged()
+                    with chunks:
+                        computed, seconds = encode_missing(chunks, encoder.for_role(role), items, options)
+                        done = len(items) - computed
+                        write_entry(change, items.ids, chunks.parts(), form, entry_card(encoder, items, seconds))
                 else:
                     below = _encode(encoder, shared.items, role, store, options)
-                    with journal_of(change, encoder.for_role(role), items, {"key": key}) as journal:
-                        vectors = below.embeddings
-                        assert not isinstance(vectors, SparseEmbeddings), "the store keeps no weighted words"
-                        distinct = vectors.tokens if isinstance(vectors, MultiVectorEmbeddings) else vectors.vectors
-                        aside = _broken_items(items, shared, below.broken)
-                        journal.append_rows(0, shared.rows(vectors), distinct, aside)
-                        journal.finish(entry_card(encoder, items, journal.rows, below.seconds))
+                    vectors = below.embeddings
+                    assert not isinstance(vectors, SparseEmbeddings), "the store keeps no weighted words"
+                    distinct = vectors.tokens if isinstance(vectors, MultiVectorEmbeddings) else vectors.vectors
+                    rows, aside = shared.rows(vectors), _broken_items(items, shared, below.broken)
+                    blocks = (rows[start : start + _BLOCK] for start in range(0, len(rows), _BLOCK))
+                    parts = ((taken(distinct, block[block >= 0]), aside) for block in blocks)
+                    write_entry(change, items.ids, parts, form, entry_card(encoder, items, below.seconds))
                     # Items with a text or image that an interrupted call had encoded; all, where it had all.
                     place = pc.index_in(shared.owners, shared.items.ids).to_numpy()
                     done = int((place < below.resumed).sum()) if below.computed else len(items)
                     computed, seconds, is_made = len(items) - done, below.seconds, below.computed > 0
-                    del below, vectors, distinct  # what is mapped cannot be removed everywhere
+                    del below, vectors, distinct, parts  # what is mapped cannot be removed everywhere
                     if is_made:
                         store.remove(key_of(encoder, shared.items, role, store))
         if marks is not None and image_marks(items) != marks and key_of(encoder, items, role, store) != key:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import io
 import os
 import re
 import time
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import orjson
@@ -48,7 +49,8 @@ from visir.records import (
     strings,
 )
 from visir.records.vectors import NOT_FINITE
-from visir.storage import ContentStore, FolderChange, FolderKind, Manifest, Scratch
+from visir.remote import RemoteFolder
+from visir.storage import ContentStore, FolderChange, FolderError, FolderKind, Manifest, Scratch, SharedFolder
 from visir.threads import usable_cores
 
 _MISSING, _FILE = "missing", "contents.json"
@@ -215,11 +217,6 @@ class KeptForm:
     dtype: str = "float32"  # the arithmetic of `vectors.npy`
 
     @property
-    def files(self) -> tuple[str, ...]:
-        """The files of an entry."""
-        return (VECTORS_FILE, OFFSETS_FILE, IDS_FILE) if self.several else (VECTORS_FILE, IDS_FILE)
-
-    @property
     def name(self) -> str:
         """The form of the vectors: "dense" or "multi-vector"."""
         return "multi-vector" if self.several else "dense"
@@ -354,9 +351,9 @@ class Store:
         path = self._folders.path(key)
         return Entry(path, dict(Manifest.read(path, VECTORS).content))
 
-    def shards(self, key: str) -> Path:
-        """The folder for the shards of this entry while several processes make it (`visir.encoders.shards`)."""
-        return self._folders.path(key).with_suffix(".shards")
+    def shards(self, key: str) -> SharedFolder:
+        """Where several processes put the chunks of this entry while they make it (`visir.encoders.shards`)."""
+        return SharedFolder(self._folders.path(key).with_suffix(".shards"))
 
 
 # Images that cannot be read: when they stop the work, and when they can be read again.
@@ -437,237 +434,256 @@ def check_broken(broken: Mapping[str, str], items: Items, skip_broken: bool) -> 
         )
 
 
-# Vectors on their way to disk: what is complete survives a kill, and what is incomplete is detected.
+# Vectors on their way into an entry: chunks of them, files that appear whole, joined when all are there.
 
 HEADER_BYTES = 128
 _FLUSH_SECONDS = 2.0
 _FLUSH_BYTES = 1 << 26
-_BLOCK = 4096
 _TOO_LARGE = 'bring vectors to length 1; or keep them in float32: kept_dtype = "float32" in the class of the encoder'
+_CHUNK = re.compile(r"(\d{10})-(\d{10})-(\d+)-([0-9a-f]{16})\.npz")
+Part: TypeAlias = tuple[Embedded, Mapping[str, str]]
+"""The vectors of consecutive items, without those of the broken ones; and of these id and reason."""
 
 
-class GrowingArray:
-    """Rows of one shape and type, appended to an NPY file; its header is written last, when their number is known."""
+class Chunk(NamedTuple):
+    """A run of consecutive items whose vectors lie in one file."""
 
-    def __init__(self, path: Path, dtype: str, shape: Sequence[int]) -> None:
-        self.shape, self.dtype = tuple(shape), np.dtype(dtype).newbyteorder("<")
-        self.row_bytes = self.dtype.itemsize * int(np.prod(self.shape, dtype=np.int64))
-        self.stream = _opened(path)
-        self.stream.seek(HEADER_BYTES)
+    start: int  # the first item
+    stop: int  # the item after the last one
+    broken: int  # how many of them were set aside
+    digest: str  # over these numbers and the bytes of the file
 
-    def bytes_of(self, rows: NDArray[Any]) -> bytes:
-        """The bytes of rows, as they are written."""
-        return np.ascontiguousarray(rows, self.dtype).tobytes()
+    @property
+    def name(self) -> str:
+        """The name of its file."""
+        return f"{self.start:010}-{self.stop:010}-{self.broken}-{self.digest}.npz"
 
-    def read(self, rows: int) -> bytes:
-        """The bytes of the next rows, or fewer at the end of the file."""
-        return self.stream.read(rows * self.row_bytes)
+    @classmethod
+    def named(cls, name: str) -> Chunk | None:
+        """The chunk in a file; None where the file is none."""
+        match = _CHUNK.fullmatch(name)
+        return None if match is None else cls(int(match[1]), int(match[2]), int(match[3]), match[4])
 
-    def keep(self, rows: int) -> None:
-        """Keep the first rows of the file, rows of zeros where it has fewer, and go on at their end."""
-        self.stream.truncate(HEADER_BYTES + rows * self.row_bytes)
-        self.stream.seek(0, os.SEEK_END)
-
-    def write(self, data: bytes) -> None:
-        """Append what `bytes_of` gave, and wait until it is on disk."""
-        self.stream.write(data)
-        _to_disk(self.stream)
-
-    def finish(self, rows: int) -> None:
-        """Write the header (format 1.0, padded to a fixed length)."""
-        shape = f"({', '.join(map(str, (rows, *self.shape)))}{',' if not self.shape else ''})"
-        text = f"{{'descr': '{self.dtype.str}', 'fortran_order': False, 'shape': {shape}, }}"
-        start = b"\x93NUMPY\x01\x00" + (HEADER_BYTES - 10).to_bytes(2, "little")
-        self.stream.seek(0)
-        self.write(start + text.encode().ljust(HEADER_BYTES - 11) + b"\n")
+    @classmethod
+    def of(cls, start: int, stop: int, broken: int, data: bytes) -> Chunk:
+        """The chunk with this content."""
+        digest = hashlib.blake2b(f"{start} {stop} {broken} ".encode(), digest_size=8)
+        digest.update(data)
+        return cls(start, stop, broken, digest.hexdigest())
 
 
-class Journal:
-    """Append the vectors of items 0, 1, 2, … in order; `finish` makes a complete entry of the folder."""
+class Chunks:
+    """The chunks of items 0, 1, 2, …; whoever made them, and when, they join to what one process makes at once."""
 
-    # What is flushed has a line in the journal, with a hash over it, the line before, and its bytes in the arrays.
+    # Place: of an entry that one process makes inside its folder (`inside_entry`); of shards where all see them.
+    # A chunk is an NPZ file: `vectors`, `offsets` where an item has several, and `broken`, JSON as bytes. What was
+    # appended waits in memory for two seconds at most. As a context, an error or Ctrl-C loses none of it.
 
     def __init__(
         self,
-        change: FolderChange,
+        place: SharedFolder | RemoteFolder,
         ids: pa.StringArray,
-        dimension: int,
-        plan: Mapping[str, Any],
+        key: str,
         form: KeptForm = DENSE,
+        *,
         label: str = "the encoder",
+        title: str = "chunks",
+        writer: str = "",
+        seconds: float | None = None,
     ) -> None:
-        self._change, self.folder, self.dimension, self.form = change, change.folder, dimension, form
-        self._label, self._ids = label, ids
-        self.done, self.rows, self.total = 0, 0, 0  # items; those of them with vectors; vectors
-        self.broken: dict[str, str] = {}
+        # The order counts here: the key of an entry does not depend on it, but which item is the first does.
+        plan = {"key": key, "inputs": hash_columns([ids], sort=False), "form": form.name, "dtype": form.dtype}
+        self.folder = f"{title}-{hash_json(plan)[:16]}"
+        self.place, self.form, self._ids, self._label, self._writer = place, form, ids, label, writer
+        self._seconds, self._flushed, self._full = seconds, time.monotonic(), False
         self._waiting: list[Embedded] = []
-        self._waiting_broken: dict[str, str] = {}
-        self._waiting_stop = 0
-        self._flushed, self._chain, self._full = time.monotonic(), b"", False
-        # The order counts here: the key of an entry does not depend on it, but "the first n are done" does.
-        planned = {**plan, "dimension": dimension, "inputs": hash_columns([ids], sort=False)}
-        if form.several:
-            planned |= {"form": form.name, "dtype": form.dtype}
-        with self._disk("", "make room, or name another place in VISIR_CACHE"):
-            self._arrays = [GrowingArray(change.file(VECTORS_FILE), form.dtype, (dimension,))]
-            if form.several:  # offsets: the first is 0, and each further one where the vectors of an item end
-                self._arrays.append(GrowingArray(change.file(OFFSETS_FILE), "int64", ()))
-            self._journal = _opened(change.file("journal.jsonl", counts=False))
-            self._resume(planned)
+        self._aside: dict[str, str] = {}
+        self._start = self._stop = 0  # of what waits
+        self.chunks = sorted(filter(None, map(Chunk.named, place.listing(self.folder))))
+
+    def missing(self, rows: range) -> list[range]:
+        """The runs of these items that are in no chunk."""
+        gaps, row = list[range](), rows.start
+        for chunk in self.chunks:
+            if row < chunk.stop and chunk.start < rows.stop:
+                gaps += [range(row, chunk.start)] if row < chunk.start else []
+                row = chunk.stop
+        return [*gaps, range(row, rows.stop)] if row < rows.stop else gaps
+
+    def broken(self, rows: range) -> dict[str, str]:
+        """Id and reason of those of these items that were set aside."""
+        names, aside = set(self._ids[rows.start : rows.stop].to_pylist()), dict(self._aside)
+        for chunk in self.chunks:
+            if chunk.broken and chunk.start < rows.stop and rows.start < chunk.stop:
+                aside |= self.read(chunk)[1]
+        return {name: reason for name, reason in aside.items() if name in names}
+
+    def read(self, chunk: Chunk) -> Part:
+        """The vectors of a chunk, and what is broken of it."""
+        data = self.place.read(f"{self.folder}/{chunk.name}")
+        if data is None or Chunk.of(*chunk[:3], data) != chunk:
+            raise EmbeddingError(
+                f"{self.folder}/{chunk.name}: damaged: it is {'not as it was written' if data else 'gone'}.",
+                hint="delete it, and run what made it again: what is there already is not made again",
+                code="damaged",
+            )
+        with np.load(io.BytesIO(data)) as arrays:
+            vectors = arrays["vectors"]
+            several = TokenVectors(vectors, arrays["offsets"]) if self.form.several else vectors
+            return several, orjson.loads(arrays["broken"].tobytes())
+
+    def remove(self, *chunks: Chunk) -> None:
+        """Remove these chunks."""
+        for chunk in chunks:
+            self.place.remove(f"{self.folder}/{chunk.name}")
+        self.chunks = [chunk for chunk in self.chunks if chunk not in chunks]
+
+    def remove_damaged(self) -> None:
+        """Remove the chunks that are not as they were written."""
+        for chunk in list(self.chunks):
+            try:
+                self.read(chunk)
+            except EmbeddingError:
+                self.remove(chunk)
+
+    def begin(self, start: int) -> None:
+        """Go on with `append` at this item."""
+        if self._stop != start:
+            self.flush()
+            self._start = self._stop = start
 
     def append(self, stop: int, vectors: Embedded, broken: Mapping[str, str]) -> None:
-        """Append the vectors of the items from the end of the last call up to row `stop`, without the `broken` ones."""
-        start = self._waiting_stop or self.done
-        ids = [name for name in self._ids[start:stop].to_pylist() if name not in broken]
+        """Append the vectors of the items from where the last call ended up to `stop`, without the `broken` ones."""
+        ids = [name for name in self._ids[self._stop : stop].to_pylist() if name not in broken]
         flat = _flat(vectors)
-        if len(vectors) != len(ids) or (flat.shape[1] != self.dimension and len(ids)):
-            raise EmbeddingError(
-                f"{self._label} returned {flat.shape} for {len(ids)} inputs of dimension {self.dimension}."
-            )
+        if len(vectors) != len(ids):
+            raise EmbeddingError(f"{self._label} returned {flat.shape} for {len(ids)} inputs.")
         self._check_finite(vectors, flat, ids, f"{self._label} returned NaN or infinite values for", NOT_FINITE)
         with np.errstate(over="ignore"):  # checked below
             rounded = np.ascontiguousarray(flat, self.form.dtype)
         self._check_finite(vectors, rounded, ids, f"{self.form.dtype} cannot hold the values of", _TOO_LARGE)
         self._waiting.append(TokenVectors(rounded, vectors.offsets) if isinstance(vectors, TokenVectors) else rounded)
-        self._waiting_broken.update(broken)
-        self._waiting_stop = stop
+        self._aside.update(broken)
+        self._stop = stop
         size = sum(_flat(part).nbytes for part in self._waiting)
-        if size >= _FLUSH_BYTES or time.monotonic() - self._flushed >= _FLUSH_SECONDS:
+        late = time.monotonic() - self._flushed >= (_FLUSH_SECONDS if self._seconds is None else self._seconds)
+        if size >= _FLUSH_BYTES or late:
             self.flush()
 
-    def append_rows(self, start: int, rows: NDArray[np.int64], vectors: Embedded, broken: Mapping[str, str]) -> None:
-        """Append vectors that are there: of each item from `start` on that in its row, none where this is -1."""
-        # What was appended already is passed over: a killed call may have ended anywhere.
-        for begin in range(max(start, self.done), start + len(rows), _BLOCK):
-            block = rows[begin - start : begin - start + _BLOCK]
-            names = self._ids[begin : begin + len(block)].to_pylist() if broken else []
-            aside = {name: broken[name] for name in names if name in broken}
-            self.append(begin + len(block), taken(vectors, block[block >= 0]), aside)
-        self.flush()
-
     def flush(self) -> None:
-        """Write what was appended safely to disk. The error of a full disk says how much is kept."""
+        """Write what waits as a chunk. The error of a full disk says how much is kept."""
         if not self._waiting:
             return
-        vectors = joined(self._waiting)
-        rows, total = self.rows + len(vectors), self.total + len(_flat(vectors))
-        line = {"stop": self._waiting_stop, "rows": rows, "broken": self._waiting_broken}
-        written: list[NDArray[Any]] = [_flat(vectors)]
+        vectors, stream = joined(self._waiting), io.BytesIO()
+        arrays = {"vectors": _flat(vectors), "broken": np.frombuffer(orjson.dumps(self._aside), np.uint8)}
         if isinstance(vectors, TokenVectors):
-            line["total"] = total
-            written.append(self.total + vectors.offsets[1:])
-        data = [array.bytes_of(values) for array, values in zip(self._arrays, written, strict=True)]
-        chain = _chained(self._chain, line, data)
-        with self._disk(
-            f"; {self.done:,} of {len(self._ids):,} are kept",
-            "make room (or name another place in VISIR_CACHE) and run the same again: it goes on from there",
-        ):
-            for array, values in zip(self._arrays, data, strict=True):
-                array.write(values)
-            self._journal.write(orjson.dumps({**line, "hash": chain.hex()}) + b"\n")
-            _to_disk(self._journal)
-        self._chain, self.rows, self.total, self.done = chain, rows, total, self._waiting_stop
-        self.broken.update(self._waiting_broken)
-        self._waiting, self._waiting_broken, self._waiting_stop = [], {}, 0
-        self._flushed = time.monotonic()
+            arrays["offsets"] = vectors.offsets
+        np.savez(stream, **arrays)  # type: ignore[arg-type]  # the stubs take the arrays for the option
+        data = stream.getvalue()
+        chunk = Chunk.of(self._start, self._stop, len(self._aside), data)
+        written = len(self._ids) - sum(map(len, self.missing(range(len(self._ids)))))
+        try:
+            self.place.create(f"{self.folder}/{chunk.name}", data, self._writer)
+        except FolderError as fault:
+            self._full = True
+            raise VisirError(
+                f"{fault.message.removesuffix('.')}; {written:,} of {len(self._ids):,} are kept.",
+                hint="make room (or name another place in VISIR_CACHE) and run the same again: it goes on from there",
+            ) from fault
+        self.chunks = sorted([*self.chunks, chunk])
+        self._waiting, self._aside, self._start, self._flushed = [], {}, self._stop, time.monotonic()
 
-    def finish(self, content: Mapping[str, Any]) -> None:
-        """Write header and ids, and commit them, with `content` on the card."""
-        self.flush()
-        ids = pa.array([name for name in self._ids.to_pylist() if name not in self.broken], pa.string())
-        with self._disk("; all vectors are kept", "make room and run the same again: it goes on from there"):
-            _to_disk(self._journal)
-            for array, size in zip(self._arrays, (self.total, self.rows + 1), strict=False):
-                array.finish(size)
-            pq.write_table(pa.table({"id": ids}), self._change.file(IDS_FILE))
-            made = datetime.now(UTC).isoformat(timespec="seconds")
-            self._change.commit({**content, "broken": self.broken, "made": made})
+    def parts(self) -> Iterator[Part]:
+        """The vectors of all items, in order: of the chunks, and what waits."""
+        row, waiting = 0, Chunk(self._start, self._stop, 0, "")
+        for chunk in sorted([*self.chunks, *([waiting] if self._waiting else ())]):
+            if chunk.stop <= row:
+                continue
+            vectors, broken = (joined(self._waiting), self._aside) if chunk is waiting else self.read(chunk)
+            if chunk.start < row:  # another process had begun elsewhere, with batches of another size
+                twice = set(self._ids[chunk.start : row].to_pylist())
+                vectors = taken(vectors, np.arange(len(twice.difference(broken)), len(vectors)))
+                broken = {name: reason for name, reason in broken.items() if name not in twice}
+            yield vectors, broken
+            row = chunk.stop
 
-    def __enter__(self) -> Journal:
+    def __enter__(self) -> Chunks:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        try:
-            if not self._full:  # a broken image, NaN or Ctrl-C ends the run; what came before it is kept
-                self.flush()
-        finally:
-            for stream in (*(array.stream for array in self._arrays), self._journal):
-                try:
-                    stream.close()
-                except OSError:
-                    if not self._full:  # otherwise it has already been reported
-                        raise
-
-    @contextmanager
-    def _disk(self, rest: str, hint: str) -> Iterator[None]:
-        try:
-            yield
-        except OSError as fault:
-            self._full = True
-            raise VisirError(f"{self.folder}: cannot be written ({fault.strerror}){rest}.", hint=hint) from fault
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None and not self._full:  # a broken image, NaN or Ctrl-C ends the run; what came before is kept
+            self.flush()
 
     def _check_finite(self, vectors: Embedded, flat: NDArray[Any], ids: list[str], fault: str, hint: str) -> None:
         bad = not_finite(vectors, flat)
         if len(bad):
-            self.flush()
             raise EmbeddingError(f"{fault} {faulty_inputs(bad, ids)}.", hint=hint)
 
-    def _resume(self, plan: Mapping[str, Any]) -> None:
-        """Go on behind what a journal of this plan says that still holds; journal and arrays are cut back to it."""
-        try:
-            is_same = orjson.loads((self.folder / "plan.json").read_bytes()) == orjson.loads(orjson.dumps(plan))
-        except (FileNotFoundError, orjson.JSONDecodeError):
-            is_same = False
-        for offsets in self._arrays[1:]:
-            offsets.read(1)  # the first is 0
-        valid = 0
-        for line in self._journal.readlines() if is_same else ():
-            if not self._holds(line):
-                break
-            valid += len(line)
-        self._change.write_json("plan.json", plan, counts=False)
-        for array, size in zip(self._arrays, (self.total, self.rows + 1), strict=False):
-            array.keep(size if self.rows else 0)
-            array.keep(size)
-        self._journal.truncate(valid)
-        self._journal.seek(valid)
 
-    def _holds(self, raw: bytes) -> bool:
-        """Take a line of the journal over, where it and what it is about are as they were written."""
-        try:
-            line = orjson.loads(raw)
-            total = line["total"] if self.form.several else line["rows"]
-            counts = (total - self.total, line["rows"] - self.rows)
-            data = [array.read(count) for array, count in zip(self._arrays, counts, strict=False)]
-            chain = _chained(self._chain, {key: line[key] for key in line if key != "hash"}, data)
-            if not raw.endswith(b"\n") or line["hash"] != chain.hex():
-                return False
-            self._chain, self.rows, self.total, self.done = chain, line["rows"], total, line["stop"]
-            self.broken.update(line["broken"])
-        except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
-            return False
-        return True
+def inside_entry(change: FolderChange) -> SharedFolder:
+    """Where the chunks of an entry lie while one process makes it: they are gone when it is finished."""
+    return SharedFolder(change.expect("chunks", "*/*.npz", "*/.new-*"))
 
 
-def _opened(path: Path) -> IO[bytes]:
-    """A file to be read and written, from its beginning; a new one where there is none."""
-    return path.open("r+b" if path.exists() else "w+b")
+def write_entry(
+    change: FolderChange, ids: pa.StringArray, parts: Iterable[Part], form: KeptForm, card: Mapping[str, Any]
+) -> None:
+    """Write the files of an entry from the vectors of all items in order, and commit it."""
+    broken: dict[str, str] = {}
+    try:
+        with (
+            _NewArray(change.file(VECTORS_FILE, fresh=True), form.dtype) as array,
+            _NewArray(change.file(OFFSETS_FILE, fresh=True), "int64") if form.several else nullcontext() as offsets,
+        ):
+            if offsets is not None:  # the first is 0, and each further one where the vectors of an item end
+                offsets.write(np.zeros(1, np.int64))
+            for vectors, aside in parts:
+                broken |= aside
+                if offsets is not None and isinstance(vectors, TokenVectors):
+                    offsets.write(array.count + vectors.offsets[1:])
+                array.write(_flat(vectors))
+            rows = array.count if offsets is None else offsets.count - 1
+        left = pa.array([name for name in ids.to_pylist() if name not in broken], pa.string())
+        if rows != len(left):
+            raise EmbeddingError(f"{change.folder}: {rows:,} vectors for {len(left):,} items.", hint="run it again")
+        pq.write_table(pa.table({"id": left}), change.file(IDS_FILE, fresh=True))
+        made = datetime.now(UTC).isoformat(timespec="seconds")
+        width = array.shape[0] if array.shape else 0
+        change.commit({**card, "count": rows, "dimension": width, "broken": broken, "made": made})
+    except OSError as fault:
+        raise VisirError(
+            f"{change.folder}: cannot be written ({fault.strerror}); all vectors are kept.",
+            hint="make room and run the same again: it goes on from there",
+        ) from fault
 
 
-def _to_disk(stream: IO[bytes]) -> None:
-    """Wait until everything is on disk."""
-    stream.flush()
-    os.fsync(stream.fileno())
+class _NewArray:
+    """Rows of one shape, one after the other, in a new NPY file; the header comes last, when their number is known."""
+
+    def __init__(self, path: Path, dtype: str) -> None:
+        self.count, self.shape, self._dtype = 0, tuple[int, ...](), np.dtype(dtype).newbyteorder("<")
+        self._stream = path.open("wb")
+        self._stream.seek(HEADER_BYTES)
+
+    def write(self, rows: NDArray[Any]) -> None:
+        """Write further rows."""
+        if len(rows):
+            self.count, self.shape = self.count + len(rows), rows.shape[1:]
+            self._stream.write(np.ascontiguousarray(rows, self._dtype).data)
+
+    def __enter__(self) -> _NewArray:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        with self._stream:
+            if kind is None:
+                shape = (self.count, *self.shape)
+                text = f"{{'descr': '{self._dtype.str}', 'fortran_order': False, 'shape': {shape}, }}"  # format 1.0
+                start = b"\x93NUMPY\x01\x00" + (HEADER_BYTES - 10).to_bytes(2, "little")
+                self._stream.seek(0)
+                self._stream.write(start + text.encode().ljust(HEADER_BYTES - 11) + b"\n")
 
 
 def _flat(vectors: Embedded) -> NDArray[np.float32]:
     """The vectors of all inputs, one under the other."""
     return vectors.vectors if isinstance(vectors, TokenVectors) else vectors
-
-
-def _chained(before: bytes, line: Mapping[str, Any], data: Sequence[bytes]) -> bytes:
-    digest = hashlib.blake2b(before, digest_size=16)
-    digest.update(orjson.dumps(line, option=orjson.OPT_SORT_KEYS))
-    for values in data:
-        digest.update(values)
-    return digest.digest()

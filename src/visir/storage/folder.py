@@ -22,7 +22,15 @@ from typing import IO, Any
 from visir.errors import VisirError, raise_faults
 from visir.files import digest_of, digest_of_stream, json_bytes, read_json
 from visir.storage.claims import Claims, has_log, is_begun, make_folder, matches
-from visir.storage.disk import disk_faults, files_below, give_to_owner, mode_of, remove_files, to_disk
+from visir.storage.disk import (
+    disk_faults,
+    files_below,
+    give_to_owner,
+    mode_of,
+    remove_empty_folders,
+    remove_files,
+    to_disk,
+)
 from visir.storage.manifest import KNOWN, LOG, MANIFEST, FileRecord, FolderError, FolderKind, Manifest
 
 PATIENCE = 5.0
@@ -531,9 +539,8 @@ def changing(
         finally:
             if change.manifest.generation == 0 and files_below(folder) == [LOG]:
                 claims.discard()  # nothing came to be: a mistyped place leaves no folder behind
-                if is_new:
-                    with contextlib.suppress(OSError):
-                        folder.rmdir()
+                for empty in [folder] if is_new else list(folder.iterdir()):
+                    remove_empty_folders(empty)
 
 
 def _opened(folder: Path, kind: FolderKind, make: bool, trusted: bool) -> bool:

@@ -108,8 +108,8 @@ _COPIED_AT_ONCE = 1 << 22
 class SharedFolder:
     """A folder on a disk that processes on many machines see, who write without locks: files appear whole, and once.
 
-    Nothing here is ever replaced or removed. All that is needed of the file system is that a file of one name can be
-    made by one process alone. `visir.remote.RemoteFolder` offers the same of an object store. The folder is made by
+    Nothing here is ever replaced. All that is needed of the file system is that a file of one name can be made by one
+    process alone. `visir.remote.RemoteFolder` offers the same of an object store. The folder is made by
     the first `create`.
     """
 
@@ -138,9 +138,10 @@ class SharedFolder:
         """Whether there is a file of this name."""
         return (self.folder / name).is_file()
 
-    def create(self, name: str, data: bytes) -> bool:
-        """Write a new small file; False where there is one of this name already. It appears whole."""
-        return self._appear(name, f".new-{secrets.token_hex(4)}", lambda path: path.write_bytes(data))
+    def create(self, name: str, data: bytes, writer: str = "") -> bool:
+        """Write a new small file; False where there is one of this name already. It appears whole; `writer` as of
+        `publish`."""
+        return self._appear(name, f".new-{writer or secrets.token_hex(4)}", lambda path: path.write_bytes(data))
 
     def touch(self, name: str) -> None:
         """Give a file the time of this moment."""
@@ -156,6 +157,10 @@ class SharedFolder:
     def open(self, name: str) -> IO[bytes]:
         """A file, to be read at any place in it."""
         return (self.folder / name).open("rb")
+
+    def remove(self, name: str) -> None:
+        """Remove a file that visir wrote here, and the folders that this leaves empty."""
+        remove_files(self.folder, [name])
 
     def clear(self, folder: str, writer: str) -> None:
         """Remove what a writer that is dead had begun to `publish` in a folder."""
