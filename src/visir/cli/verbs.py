@@ -592,7 +592,7 @@ class FirstGroup(VerbGroup):
         return VerbGroup(name=cmd_name, commands=self.commands.only(title), help=about, no_args_is_help=True)
 
     def listed(self) -> dict[str, list[tuple[str, str]]]:
-        """The verbs under their headings; a shelf stands where its verbs would; the last line tells of `help` and `demo`."""
+        """The verbs under their headings, a shelf in place of its verbs; the last line tells of `help` and `demo`."""
         shelves = {title: name for name, (title, _) in SHELVES.items()}
         rows: dict[str, list[tuple[str, str]]] = {}
         for name in self.commands:

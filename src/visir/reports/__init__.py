@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from visir.reports.report import StudyReport as StudyReport
     from visir.reports.table import Column as Column
     from visir.reports.table import Table as Table
+    from visir.reports.table import at as at
     from visir.reports.tables import card_table as card_table
     from visir.reports.tables import compared_systems_table as compared_systems_table
     from visir.reports.tables import comparison_table as comparison_table

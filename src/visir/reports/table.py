@@ -163,7 +163,16 @@ class Column:
 
 
 def at(place: int, name: str = "") -> Callable[[Any], Any]:
-    """Of rows that are tuples, what stands at a place, or an attribute of it: for `Column.of`."""
+    """Of rows that are tuples, what stands at a place, or an attribute of it: for `Column.of`.
+
+    Args:
+        place: The place in the row, from 0.
+        name: The attribute of what stands there; "" for itself.
+
+    Example:
+        >>> Table.over([("mine", 41.25)], [Column("system", of=at(0)), Column("R@1", 1, of=at(1))]).texts()
+        [['mine', '41.2']]
+    """
     return lambda row: getattr(row[place], name) if name else row[place]
 
 

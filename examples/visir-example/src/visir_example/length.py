@@ -18,10 +18,9 @@ def length(source: Any, model: Any, k: int = 1) -> StudyReport:
         k: A caption counts as right if its picture is among the first k.
     """
     import numpy as np  # inside, because `visir --help` imports this file
-    from visir.evaluation.statistics import interval_of
 
     import visir
-    from visir.reports import Chart, Column, Section, StudyReport, Table, drawing
+    from visir.reports import Chart, Column, Section, StudyReport, Table, at, drawing
 
     collection = visir.open(source)
     evaluation = visir.evaluate(collection, model, "t2i", measures=[f"R@{k}"])
@@ -34,20 +33,20 @@ def length(source: Any, model: Any, k: int = 1) -> StudyReport:
     rows = []
     for low, high in pairwise(edges.tolist()):
         part = right[(words >= low) & (words < high + (high == edges[-1]))]
-        rows.append((f"{low} to {high}", len(part), part.mean(), interval_of(part)))
+        rows.append((f"{low} to {high}", len(part), visir.stats.estimate(part)))
     table = Table.over(
         rows,
         [
-            Column("words", of=lambda row: row[0]),
-            Column("captions", 0, of=lambda row: row[1]),
-            Column(f"R@{k}", 1, "max", of=lambda row: row[2], scale=100, ends=lambda row: row[3]),
+            Column("words", of=at(0)),
+            Column("captions", 0, of=at(1)),
+            Column(f"R@{k}", 1, "max", of=at(2, "value"), scale=100, ends=lambda row: (row[2].low, row[2].high)),
         ],
         notes=["In percent. Captions of one picture are taken for independent here, so intervals are too narrow."],
     )
 
     def draw() -> Any:
         with drawing(5.4, 2.8) as (figure, axes):
-            axes.plot([row[0] for row in rows], [100 * row[2] for row in rows], marker="o")
+            axes.plot([row[0] for row in rows], [100 * row[2].value for row in rows], marker="o")
             axes.set(xlabel="words in a caption", ylabel=f"R@{k}, %")
             return figure
 
