@@ -9,7 +9,6 @@ import pytest
 from typer.testing import CliRunner
 
 import visir
-from refusals import refused
 from visir.cli.main import app
 from visir.errors import ConfigurationError
 
@@ -37,7 +36,7 @@ def folders(tmp_path_factory):
 
 
 def test_all_pairs_are_compared_as_each_alone():
-    every = visir.compare(RUNS, qrels=JUDGED, measures=["R@1", "MRR"], against="all", correction="none")
+    every = visir.compare(RUNS, qrels=JUDGED, measures=["R@1", "MRR"], pairs=True, correction="none")
     assert len(every.differences) == 6
     for first, other in (("weak", "middle"), ("weak", "good_one"), ("middle", "good_one")):
         alone = visir.compare(
@@ -47,14 +46,12 @@ def test_all_pairs_are_compared_as_each_alone():
             assert every[other, first, measure] == alone[other, measure]
     assert every["good_one", "MRR"].baseline == "weak"
     assert "4 of" not in every.verdict("good_one")  # the verdict is against the first alone
-    holm = visir.compare(RUNS, qrels=JUDGED, measures=["R@1", "MRR"], against="all")
+    holm = visir.compare(RUNS, qrels=JUDGED, measures=["R@1", "MRR"], pairs=True)
     assert holm.family == 6
-    with refused(ConfigurationError, "every", hint=False):
-        visir.compare(RUNS, qrels=JUDGED, against="every")
 
 
 def test_a_comparison_is_a_table_of_systems_with_marks():
-    pairs = visir.compare(RUNS, qrels=JUDGED, measures=["R@1", "MRR"], against="all")
+    pairs = visir.compare(RUNS, qrels=JUDGED, measures=["R@1", "MRR"], pairs=True)
     latex = pairs.to_latex()
     assert r"c & good\_one & \textbf{" in latex and "$^{ab}$" in latex and "MRR" in latex
     assert "after Holm's correction over 6 comparisons" in latex and "R@1 is recall@1." in latex
@@ -67,7 +64,7 @@ def test_a_comparison_is_a_table_of_systems_with_marks():
 
 
 def test_a_comparison_has_a_page_and_a_folder(tmp_path):
-    pairs = visir.compare(RUNS, qrels=JUDGED, measures=["R@1", "MRR"], against="all")
+    pairs = visir.compare(RUNS, qrels=JUDGED, measures=["R@1", "MRR"], pairs=True)
     pairs.save(tmp_path / "pairs")
     opened = visir.open(tmp_path / "pairs")
     assert opened.kind == "comparison" and opened.to_latex() == pairs.to_latex()
@@ -89,7 +86,7 @@ def test_one_result_is_described_by_its_folder_and_by_itself(folders):
 def test_results_of_one_protocol_are_tested_against_one_another(folders):
     report = visir.report(*(folders / name for name in RUNS))
     assert report.table.names[:2] == ["", "system"] and [row[1] for row in report.table.rows] == list(RUNS)
-    pairs = visir.compare({name: folders / name for name in RUNS}, against="all")
+    pairs = visir.compare({name: folders / name for name in RUNS}, pairs=True)
     assert report.to_latex() == pairs.to_latex()
     named = visir.report({"a": folders / "weak", "b": visir.open(folders / "good_one")})
     assert [row[0] for row in named.table.rows] == ["a", "b"]
@@ -150,5 +147,5 @@ def test_the_verb_writes_page_folder_and_latex(folders, tmp_path):
     again = CliRunner().invoke(app, ["report", *names, "--out", str(out)])
     assert again.exit_code != 0
     assert CliRunner().invoke(app, ["report", str(tmp_path / "none")]).exit_code != 0
-    compared = CliRunner().invoke(app, ["compare", *names, "--against", "all", "--out", str(tmp_path / "c")])
+    compared = CliRunner().invoke(app, ["compare", *names, "--pairs", "--out", str(tmp_path / "c")])
     assert compared.exit_code == 0 and visir.open(tmp_path / "c").kind == "comparison"

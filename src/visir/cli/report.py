@@ -31,7 +31,7 @@ def report(
 
     Args:
         folders: Folders that visir wrote: results, stress, profiles, probes, descriptions, trainings, indexes, …
-        data: What was searched: with it the page shows the best and the worst queries.
+        data: A collection: the one that was searched; with it the page shows the best and the worst queries.
         out: Where to write: a page, FILE.html, or a new folder with the page and its tables.
     """
     from visir.reports.page import check_page

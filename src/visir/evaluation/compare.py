@@ -455,8 +455,6 @@ def notes_of(differences: Sequence[Difference], units: Mapping[str, int], test: 
 
 Unit = Literal["image", "caption"]
 """The unit of a sample: an image with all its captions, or a single caption."""
-Against = Literal["first", "all"]
-"""With which systems each one is compared: the first, or all before it."""
 
 
 def check_comparable(results: Sequence[Result], allow: Sequence[str] = ()) -> dict[str, tuple[Any, ...]]:
@@ -501,7 +499,7 @@ def compare(
     correction: Correction = "holm",
     allow: Sequence[str] = (),
     unit: Unit | None = None,
-    against: Against = "first",
+    pairs: bool = False,
     seed: int = 0,
 ) -> Comparison:
     """Compare each further system with the first, measure by measure, paired by query.
@@ -529,8 +527,7 @@ def compare(
             queries with one label "image" or "group". "caption" takes every caption alone, as many papers do, and so
             reports many false differences. None is "image" if the results know the image of each caption (the results
             of `evaluate` and `load` do); otherwise "caption", with a note.
-        against: With what each system is compared: the "first" alone, or "all" before it, which is every pair. The
-            correction then counts all pairs.
+        pairs: Compare every pair of systems, instead of each one with the first. The correction then counts them all.
         seed: The seed of the randomisation test.
 
     Returns:
@@ -552,7 +549,7 @@ def compare(
         0.1667
     """
     contestants = contestants_of(results, qrels, measures)
-    return compare_results(contestants, measures, test, correction, allow, unit, against, seed)
+    return compare_results(contestants, measures, test, correction, allow, unit, pairs, seed)
 
 
 def compare_results(
@@ -562,16 +559,12 @@ def compare_results(
     correction: Correction,
     allow: Sequence[str],
     unit: Unit | None,
-    against: Against,
+    pairs: bool,
     seed: int,
 ) -> Comparison:
     """Compare what was opened already; the arguments are those of `compare`."""
     results, labels = contestants.results, contestants.labels
     first = results[0]
-    if against not in get_args(Against):
-        raise ConfigurationError(
-            f"unknown against {against!r} ({nearest(str(against), get_args(Against))})", code="unknown-against"
-        )
     tasks = [task for task in first.tasks if all(task in result.tasks for result in results)]
     if not tasks:
         raise ProtocolError(
@@ -591,9 +584,9 @@ def compare_results(
         for task, own in clusters.items()
     }
     rows = [{task: paired_rows(first, result, task) for task in tasks} for result in results]
-    last = 1 if against == "first" else len(results)
-    pairs = [(before, after) for after in range(1, len(results)) for before in range(min(last, after))]
-    for before, after in pairs:
+    last = len(results) if pairs else 1
+    compared = [(before, after) for after in range(1, len(results)) for before in range(min(last, after))]
+    for before, after in compared:
         for task in tasks:
             groups = None if unit == "caption" else clusters[task]
             differences += [

@@ -133,7 +133,7 @@ def _side_by_side(things: Mapping[str, Any], source: Any, title: str) -> StudyRe
 def _measured(things: Mapping[str, Any]) -> tuple[list[Table], list[Block]]:
     """The table of several results, tested where one protocol allows it, or with what differs between them."""
     try:
-        compared = compare(dict(things), against="all")
+        compared = compare(dict(things), pairs=True)
     except ProtocolError as fault:
         results = {name: thing.result if isinstance(thing, Evaluation) else thing for name, thing in things.items()}
         if not all(isinstance(result, Result) for result in results.values()):
