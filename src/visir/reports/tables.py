@@ -70,7 +70,8 @@ def _chance(result: Result, task: str) -> dict[str, float]:
 
 def card_table(protocol: Protocol) -> Table:
     """The protocol card: what a number must never travel without."""
-    return Table.pairs(protocol.card(), caption="Protocol card")
+    rows = [(" ".join(map(task_words, label.split())), value) for label, value in protocol.card()]
+    return Table.pairs(rows, caption="Protocol card")
 
 
 def systems_table(results: Sequence[Result], measures: Sequence[str], task: str) -> Table:
@@ -99,7 +100,8 @@ def comparison_table(comparison: Comparison) -> Table:
         return lambda entry: display(entry.measure).scale * float(getattr(entry, name))
 
     def measure(entry: Difference) -> str:
-        return f"{entry.task} {entry.measure}{'' if display(entry.measure).higher_is_better else ' ↓'}"
+        name = heading(entry.measure, comparison)
+        return f"{task_words(entry.task)} {name}{'' if display(entry.measure).higher_is_better else ' ↓'}"
 
     def ends(entry: Difference) -> str:
         return between(scaled("low")(entry), scaled("high")(entry), Column("", 1, signed=True))
@@ -211,13 +213,14 @@ def denominators_table(digits: Denominators) -> Table:
         if len(row.impossible) > len(cannot):
             cannot.append(f"{len(row.impossible) - len(cannot)} more")
         printed = ", ".join(f"{label} {text}" for label, text in row.values.items())
-        cells = (row.system, row.collection, row.task, printed, "; ".join(likely), ", ".join(cannot))
+        cells = (row.system, row.collection, task_words(row.task), printed, "; ".join(likely), ", ".join(cannot))
         rows.append([cell or None for cell in cells])
     notes = []
     for key, chances in digits.together.items():
         telling = [f"{n:,} (by accident {100 * chance:.2g} %)" for n, chance in chances.items() if chance < TELLING]
         if telling:
-            notes.append(f"every row of {' '.join(filter(None, key))} can come from {' or '.join(telling[:3])}")
+            row_words = " ".join(task_words(part) for part in key if part)
+            notes.append(f"every row of {row_words} can come from {' or '.join(telling[:3])}")
     if digits.left_out:
         notes.append(f"no shares of queries, and not looked at: {', '.join(digits.left_out)}")
     return Table.of(columns, rows, caption="Which numbers of queries can give the printed digits", notes=notes)
@@ -258,7 +261,8 @@ def _beyond(result: Result, task: str, name: str) -> str:
 
 def _notes(result: Result) -> list[str]:
     return [
-        f"Fractions in percent; ranks, gains and rsum as they are. Protocol {result.protocol.fingerprint[:12]}.",
+        f"R@k is {result.protocol.recall}@k. Fractions in percent; ranks, gains and rsum as they are. Protocol "
+        f"{result.protocol.fingerprint[:12]}.",
         *(f"{items}: {where}" for items, where in result.origins.items()),
         *result.notes,
     ]

@@ -10,13 +10,18 @@ from typing import TYPE_CHECKING
 
 import visir.reports.page as page
 from visir.evaluation.measures import MEASURES, Measure, base_of
+from visir.evaluation.measures.measure import everyday_name
 from visir.records import Protocol
+from visir.records.collection import task_words as task_words
 from visir.reports.page import Block, Card, CloudWord, Paragraph, Thumbnail, WordCloud, embedded
 from visir.reports.shown import cut
 from visir.sparse.top_terms import TopTerms
 
 if TYPE_CHECKING:
     from PIL.Image import Image
+
+    from visir.evaluation.by_label import ByLabel
+    from visir.evaluation.compare import Comparison
 
 
 # The sheet of `visir explain-vector`: pictures and texts with their words, sized by weight, as one HTML page.
@@ -85,19 +90,6 @@ def _thumbnail(picture: Image | None) -> Thumbnail | None:
     return embedded(small.convert("RGB"), "JPEG", quality=_QUALITY)
 
 
-_LETTERS = {"t": "text", "i": "image", "it": "image + text"}
-
-
-def task_words(task: str) -> str:
-    """How a task is written out: "t2i" is "text → image"; a task with a name of its own keeps it."""
-    if task == "both":
-        return "both tasks"
-    queries, _, documents = task.partition("2")
-    if queries in _LETTERS and documents in _LETTERS:
-        return f"{_LETTERS[queries]} → {_LETTERS[documents]}"
-    return task
-
-
 RECALL_WORDS = {
     "hit": "hit@k: a query scores 1 when any one of its positives is among the first k, otherwise 0. This is what "
     "papers on image–text retrieval call R@k.",
@@ -144,10 +136,9 @@ def display(measure: str) -> Display:
     return Display(scale, digits, registered.best == "high", registered.says)
 
 
-def heading(measure: str, protocol: Protocol) -> str:
-    """The heading of a measure; the recall named by the protocol also gets its everyday name, "hit@1 (R@1)"."""
-    name, sign, cutoff = measure.partition("@")
-    return f"{measure} (R@{cutoff})" if sign and name == protocol.recall else measure
+def heading(measure: str, of: Protocol | Comparison | ByLabel) -> str:
+    """The heading of a measure: the recall that the protocol names is R@k."""
+    return everyday_name(measure, of.recall)
 
 
 def in_reading_order(measures: Sequence[str], protocol: Protocol) -> list[str]:

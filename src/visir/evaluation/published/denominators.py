@@ -19,6 +19,7 @@ from visir.display import Tabular, brief, counted
 from visir.errors import ConfigurationError, VisirError
 from visir.evaluation.published.judge import LABEL, published_rows
 from visir.evaluation.published.record import PublishedRow
+from visir.records.collection import task_words
 
 Rule = Literal["rounded", "cut"]
 RULES: tuple[Rule, ...] = ("rounded", "cut")
@@ -128,7 +129,7 @@ class Denominator:
     @property
     def title(self) -> str:
         """System, collection and direction."""
-        return " ".join(filter(None, [self.system, self.collection, self.task]))
+        return " ".join(filter(None, [self.system, self.collection, task_words(self.task)]))
 
     @property
     def likely(self) -> tuple[int, ...]:
