@@ -46,7 +46,7 @@ RANDOMISED = ("--test", "randomisation", "--correction", "bonferroni")
 def test_two_results(tmp_path: Path, flags: tuple[str, ...]) -> None:
     said = say(compare, result(tmp_path, "poor", 4.0), result(tmp_path, "good", 0.5), *flags)
     assert said.status == 0, said.text
-    for part in ("good against poor", "hit@10", "rsum", "95 % interval", "mean_rank"):
+    for part in ("good against poor", "R@10", "rsum", "95 % interval", "mean_rank"):
         assert part in said.text
     text = " ".join(said.text.split())
     assert ("images, captions of one image together" in text) == ("caption" not in flags)
@@ -85,7 +85,7 @@ def test_published_values_and_the_order_of_systems(tmp_path: Path) -> None:
     folders = [result(tmp_path, "good", 0.5), result(tmp_path, "poor", 4.0)]
     said = say(compare, *folders, "--published", file)
     assert "good: 0 of 1 values within ±5 %, 0 to the printed digits (R@k read as hit@k)" in said.text
-    assert "order of systems, t2i R@1: not kept: poor should be above good" in said.text
+    assert "order of systems, text → image R@1: not kept: poor should be above good" in said.text
     assert "good against" not in said.text
     assert "poor against good" in said.text
     alone = say(compare, folders[0], "--published", file, "--as", "poor", "--tolerance", "9")
@@ -99,7 +99,7 @@ def test_doubtful_values_are_said_to_be(tmp_path: Path) -> None:
     doubts = [{"label": "R@5", "reason": "It says so itself."}]
     write_json(file, {"title": "A table", "source": "A paper", "doubtful": doubts, "rows": [row]})
     said = say(compare, result(tmp_path, "good", 0.5), "--published", file)
-    assert "doubtful in print, t2i R@5: It says so itself." in said.text
+    assert "doubtful in print, text → image R@5: It says so itself." in said.text
     assert "R@1:" not in said.text
 
 

@@ -36,7 +36,16 @@ def test_table_card_and_files(vectors: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     said = say(evaluate, SCENES, "--embeddings", vectors, "--out", out)
     assert said.status == 0
-    for part in ("image → text", "hit@1 (R@1)", "rsum", "Protocol card", "galleries t2i", "24 images", "120 captions"):
+    for part in (
+        "image → text",
+        "R@1",
+        "R@k is hit@k",
+        "rsum",
+        "Protocol card",
+        "galleries text → image",
+        "24 images",
+        "120 captions",
+    ):
         assert part in said.text, said.text
     names = {path.name for path in out.iterdir()}
     assert {"result.json", "report.html", "per_query_i2t.parquet", "run_t2i.parquet", "qrels_i2t.parquet"} <= names

@@ -45,7 +45,7 @@ def test_a_result_is_explained(tmp_path: Path) -> None:
     written = say(explain, usual, "--published", paper, "--latex", tmp_path / "t.tex", "--limit", "2")
     assert written.status == 0 and written.text.count("[3]") == 0
     assert "\\toprule" in (tmp_path / "t.tex").read_text() and "R-P" in (tmp_path / "t.tex").read_text()
-    assert "doubtful in print, i2t R-P: A fraction among percentages." in short.text
+    assert "doubtful in print, image → text R-P: A fraction among percentages." in short.text
     anew = say(explain, usual, "--published", paper, "--data", scenes, "--model", f"npz:{vectors}")
     assert anew.status == 0, anew.text
     assert "the nearest is the first caption of each image only" in anew.text and "with 6 of 7" in anew.text
@@ -107,7 +107,7 @@ def test_candidates_of_the_whole_collection(tmp_path: Path) -> None:
 def test_digits_alone_say_how_many_queries_there_were() -> None:
     digits = "t2i R@1=37.82,R@5=82.36,R@10=82.48"
     words = say(explain, "--published", digits, "--on", "Flickr30k", "--stated", "1000")
-    assert "Flickr30k t2i can come from 5,000 queries (by accident 13 %); not from 1,000" in words.text
+    assert "Flickr30k text → image can come from 5,000 queries (by accident 13 %); not from 1,000" in words.text
     [row] = json.loads(say(explain, "--published", digits, "--on", "Flickr30k", "--json").text)["rows"]
     assert row["possible"]["5000"] == "rounded" and "1000" in row["impossible"]
 

@@ -10,12 +10,14 @@ from pathlib import Path
 import click
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 import typer
 from PIL import Image
 from typer.testing import CliRunner
 
-from visir.cli.main import app
+from visir.cli.main import all_verbs, app
 from visir.library.layout import LIBRARY
+from visir.plugins import Application, Verb, applications
 from visir.storage import changing
 
 RUN = CliRunner()
@@ -63,6 +65,26 @@ def test_what_is_not_there_is_said_to_be_so(tmp_path: Path) -> None:
     ):
         said = visir(*command, at=tmp_path)
         assert said.returncode == 2 and told in said.stderr, said.stderr
+
+
+def test_verbs_of_packages_stand_where_they_ask_and_broken_ones_stop_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked_for = (
+        Verb("mine", "json:dumps", after="evaluate"),
+        Verb("search", "json:loads", extends=True),
+        Verb("compare", "json:loads"),
+        Verb("lost", "no_such_package:verb"),
+        Verb("astray", "json:dumps", group="nowhere"),
+    )
+    theirs = Application("theirs", asked_for)
+    monkeypatch.setattr("visir.cli.main.applications", lambda: (*applications(), theirs))
+    with pytest.warns(UserWarning) as told:
+        verbs = all_verbs()
+    names = [name for name, entry in verbs.items() if entry.group == "measure"]
+    assert names[:3] == ["evaluate", "mine", "compare"] and verbs["search"].target == "json:loads"
+    assert verbs["compare"].target.startswith("visir.") and not {"lost", "astray"} & verbs.keys()
+    reasons = [str(item.message) for item in told]
+    for said in ("there is a verb of this name", "ModuleNotFoundError", "unknown group 'nowhere'"):
+        assert sum(said in reason for reason in reasons) == 1, reasons
 
 
 def visir(*command: str, at: Path) -> subprocess.CompletedProcess[str]:

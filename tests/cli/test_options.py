@@ -17,6 +17,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+import visir
 from verbs import say
 from visir.cli import output
 from visir.cli.main import app
@@ -78,6 +79,54 @@ def test_every_verb_prints_json_and_can_be_quiet() -> None:
         given = {name for parameter in command.params for name in parameter.opts}
         assert ({"--json", "--quiet", "-q"} <= given) == (verb not in STREAMS), verb
     assert all(parameter.help for _, _, parameter in options())
+
+
+STUDIES = (
+    "evaluate", "compare", "explain", "stress", "classify", "profile", "probe", "granularity", "truncation",
+    "products evaluate", "sessions describe", "sessions ab-test", "shortcuts audit", "sessions predict",
+)  # fmt: skip
+"""Verbs that return a report: each has `--json`, `--out`, `--replace` and `--latex`."""
+GOES_ON = {
+    "shortcuts audit", "sessions predict", "train", "sparsify", "products train", "library make", "demo", "papers run",
+}  # fmt: skip
+"""Verbs without `--replace`: with the same `--out` they go on, or bring up to date."""
+LOOKS_AT = {"papers list", "papers compare", "papers report"}
+"""Verbs whose `--out` says where studies are."""
+NEW_ONLY = {"index build", "merge", "explain-vector", "products infer", "products judgements"}
+"""Verbs that write a new place only, and never over what is there."""
+
+
+def test_verbs_that_return_a_report_behave_alike() -> None:
+    given = {verb: {name for item in command.params for name in item.opts} for verb, command in VERBS.items()}
+    assert {verb for verb, names in given.items() if "--latex" in names} == set(STUDIES)
+    for verb in STUDIES:
+        assert {"--json", "--out", "--latex"} <= given[verb], verb
+    writes = {verb for verb, names in given.items() if "--out" in names}
+    assert {verb for verb in writes if "--replace" not in given[verb]} == GOES_ON | LOOKS_AT | NEW_ONLY
+    assert {verb for verb in given if "--replace" in given[verb]} - writes == {"data convert"}, (
+        "its place is an argument"
+    )
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "truncation scenes:8?size=64 --model bow:32 --count-only",
+        "explain --published R@1=37.82,R@5=82.36 --on Flickr30k",
+        "granularity scenes:8?size=64",
+        "products evaluate generated:60 --folds 2 --fold 1",
+    ],
+)
+def test_a_report_goes_to_a_folder_a_page_and_latex(line: str, tmp_path: Path) -> None:
+    run, folder, latex = CliRunner(), tmp_path / "report", tmp_path / "tables.tex"
+    more = ["--out", str(folder), "--latex", str(latex), "--json"]
+    first = run.invoke(app, [*line.split(), *more])
+    assert first.exit_code == 0 and json.loads(first.stdout), first.output
+    assert "\\toprule" in latex.read_text() and visir.open(folder).tables
+    again = run.invoke(app, [*line.split(), "--out", str(folder)])
+    assert again.exit_code != 0 and "--replace" in str(again.exception) and not again.stdout
+    assert "--replace" in str(run.invoke(app, [*line.split(), "--latex", str(latex)]).exception)
+    assert run.invoke(app, [*line.split(), *more, "--replace"]).exit_code == 0
 
 
 def test_examples_are_read_by_the_verbs_own_parser() -> None:

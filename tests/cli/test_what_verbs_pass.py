@@ -17,7 +17,6 @@ from visir.cli.main import app
 
 OWN = {
     "visir search skip_broken": "hidden; always so",
-    "visir granularity replace": "the verb itself looks for the report",
     "visir help words": "looks into the help",
     "visir demo open_report": "for a terminal alone",
     "visir search thumbnails": "for a terminal alone",

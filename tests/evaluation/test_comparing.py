@@ -192,9 +192,11 @@ def test_what_cannot_be_tested_is_said_and_left_out(good: Result, poor: Result) 
             assert np.isnan([one.p, one.p_corrected, one.low, one.high]).all()
         else:
             assert one.p_corrected == pytest.approx(min(1, 2 * one.p))
-    assert comparison.notes == ("not testable, because there is only one query: i2t mrr of good, i2t hit@1 of good",)
+    assert comparison.notes == (
+        "not testable, because there is only one query: image → text mrr of good, image → text R@1 of good",
+    )
     printed = to_markdown(comparison_table(comparison))
-    (row,) = [line for line in printed.splitlines() if "i2t mrr" in line and "testable" not in line]
+    (row,) = [line for line in printed.splitlines() if "image → text mrr" in line and "testable" not in line]
     assert row.count("–") == 3
 
 

@@ -158,7 +158,7 @@ def test_the_doubt_of_a_printed_value_is_said_of_perturbed_results_too(tmp_path:
     doubts = [{"label": "synonym_adj", "reason": "Printed twice."}, {"label": "shuffle_all_words", "reason": "Other."}]
     write_json(tmp_path / "paper.json", {"title": "T", "source": "S", "rows": rows, "doubtful": doubts})
     explanation = visir.explain(perturbed, tmp_path / "paper.json")
-    assert explanation.remarks == ("doubtful in print, t2i synonym_adj: Printed twice.",)
+    assert explanation.remarks == ("doubtful in print, text → image synonym_adj: Printed twice.",)
 
 
 def test_the_mean_rank_of_a_cut_run_is_not_known() -> None:

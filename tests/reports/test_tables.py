@@ -40,12 +40,13 @@ def test_result_table_is_this_text(tiny):
     made = toys.result(*tiny, notes=("1 image was set aside.",))
     assert to_markdown(result_table(made, ["hit@1", "hit@5", "rsum", "median_rank"])) == (
         "**toy**\n\n"
-        "| task         | hit@1 (R@1) | hit@5 (R@5) |  rsum | median\\_rank |\n"
-        "| ------------ | ----------: | ----------: | ----: | -----------: |\n"
-        "| image → text |        33.3 |       100.0 | 233.3 |          3.0 |\n"
-        "| text → image |        33.3 |       100.0 | 233.3 |          2.0 |\n"
-        "| both tasks   |           – |           – | 466.7 |            – |\n\n"
-        f"Fractions in percent; ranks, gains and rsum as they are. Protocol {made.protocol.fingerprint[:12]}.  \n"
+        "| task         |  R@1 |   R@5 |  rsum | median\\_rank |\n"
+        "| ------------ | ---: | ----: | ----: | -----------: |\n"
+        "| image → text | 33.3 | 100.0 | 233.3 |          3.0 |\n"
+        "| text → image | 33.3 | 100.0 | 233.3 |          2.0 |\n"
+        "| both tasks   |    – |     – | 466.7 |            – |\n\n"
+        "R@k is hit@k. Fractions in percent; ranks, gains and rsum as they are. "
+        f"Protocol {made.protocol.fingerprint[:12]}.  \n"
         "1 image was set aside.  \n"
     )
 
@@ -53,25 +54,25 @@ def test_result_table_is_this_text(tiny):
 def test_the_named_recall_and_rsum_come_first(tiny):
     made = toys.result(*tiny)
     names = [column.name for column in result_table(made).columns]
-    assert names[:5] == ["task", "hit@1 (R@1)", "hit@5 (R@5)", "hit@10 (R@10)", "rsum"]
+    assert names[:5] == ["task", "R@1", "R@5", "R@10", "rsum"]
     assert "recall@1" in names and "capped_recall@5" in names
     turned = measures_table(made)
     assert [row[0] for row in turned.rows] == names[1:]
-    assert turned.rows[0] == ("hit@1 (R@1)", "33.3", "33.3", "–")
+    assert turned.rows[0] == ("R@1", "33.3", "33.3", "–")
 
 
 def test_another_named_recall_takes_the_name_r_at_k(tiny):
     made = toys.result(*tiny)
     other = made.protocol.changed(recall="capped_recall")
     table = result_table(type(made)(made.system, other, made.per_query, made.aggregates))
-    assert [column.name for column in table.columns][1] == "capped_recall@1 (R@1)"
+    assert [column.name for column in table.columns][1] == "R@1"
     assert "hit@1" in [column.name for column in table.columns]
 
 
 def test_card_table_says_every_field(tiny):
     made = toys.result(*tiny)
     rows = dict(card_table(made.protocol).rows)
-    assert rows["galleries t2i"].startswith("3 images · all of test · ")
+    assert rows["galleries text → image"].startswith("3 images · all of test · ")
     assert rows["recall"] == "hit"
 
 
@@ -117,10 +118,10 @@ def test_comparison_table_prints_percentage_points():
     made = Comparison(("A", "B"), (difference(), rank), "paired t-test", "holm", 2, {"captions": ("all", "first")}, {})
     assert to_markdown(comparison_table(made)) == (
         "**B against A**\n\n"
-        "| measure          | baseline | value | change | 95 % interval |      p | p (holm) |\n"
-        "| ---------------- | -------: | ----: | -----: | ------------- | -----: | -------: |\n"
-        "| t2i hit@1        |     41.0 |  43.0 |   +2.0 | +1.1 … +2.9   | 0.0001 |   0.0002 |\n"
-        "| i2t mean\\_rank ↓ |      4.0 |   5.0 |   +1.0 | -0.5 … +2.5   | 0.2000 |   0.2000 |\n\n"
+        "| measure                   | baseline | value | change | 95 % interval |      p | p (holm) |\n"
+        "| ------------------------- | -------: | ----: | -----: | ------------- | -----: | -------: |\n"
+        "| text → image R@1          |     41.0 |  43.0 |   +2.0 | +1.1 … +2.9   | 0.0001 |   0.0002 |\n"
+        "| image → text mean\\_rank ↓ |      4.0 |   5.0 |   +1.0 | -0.5 … +2.5   | 0.2000 |   0.2000 |\n\n"
         "paired t-test; correction over 2 comparisons: holm  \n"
         "allowed to differ, captions: all \\| first  \n"
     )

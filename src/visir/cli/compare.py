@@ -96,6 +96,7 @@ def _beside_published(
     from visir.evaluation.compare import result_in
     from visir.evaluation.published import judge, load, orders
     from visir.evaluation.published.denominators import remarks
+    from visir.records.collection import task_words
     from visir.reports import published_table
 
     results = [result_in(folder) for folder in folders]
@@ -119,7 +120,9 @@ def _beside_published(
         doubts = {(judgement.task, judgement.label): "" for judgement in judged}
         doubts = {label: table.doubt(row, *label) or "" for label in doubts}
         for reason in dict.fromkeys(filter(None, doubts.values())):
-            about = ", ".join(" ".join(label) for label, doubt in doubts.items() if doubt == reason)
+            about = ", ".join(
+                f"{task_words(task)} {label}" for (task, label), doubt in doubts.items() if doubt == reason
+            )
             yield f"doubtful in print, {about}: {reason}"
         yield from (f"→ {remark}" for remark in remarks(row, result.protocol))
     if len(results) > 1:
@@ -127,7 +130,7 @@ def _beside_published(
         for order in orders(ours, table, collection=collection, recall=results[0].protocol.recall):
             swapped = "; ".join(f"{above} should be above {below}" for above, below in order.swapped)
             whether = "kept" if order.is_kept else f"not kept: {swapped}"
-            yield f"order of systems, {order.task} {order.label}: {whether}"
+            yield f"order of systems, {task_words(order.task)} {order.label}: {whether}"
 
 
 # `visir explain`: under which protocol was a published number computed?

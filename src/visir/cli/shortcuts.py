@@ -57,6 +57,7 @@ def preview_command(
     output.line(f"{out}: {counted(len(pairs), 'pairs')}")
 
 
+@reports
 def audit_command(
     recipe: Annotated[str, argument("RECIPE")],
     changes: list[str] | None = None,

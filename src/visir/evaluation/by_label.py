@@ -62,6 +62,7 @@ class ByLabel(Tabular, Plotted):
     label: str  # the name of the label: "category"
     measures: tuple[str, ...]  # the names of the measures
     rows: tuple[LabelRow, ...]  # one for each task and value, in the order of the first query of each value
+    recall: str = "hit"  # what R@k means
 
     def __repr__(self) -> str:
         lines = [
@@ -116,7 +117,7 @@ def by_label(result: Result, label: str, measures: Sequence[str] | None = None) 
                 values[name] = LabelMean(means[name], low, high, expected, beyond, last if beyond else None)
             distinct = pc.count_distinct(items.take(pa.array(chosen))).as_py()
             rows.append(LabelRow(task, value, len(chosen), distinct, values))
-    return ByLabel(result.system, label, tuple(names), tuple(rows))
+    return ByLabel(result.system, label, tuple(names), tuple(rows), result.protocol.recall)
 
 
 def check_label(label: str, known: Collection[str], where: str) -> None:

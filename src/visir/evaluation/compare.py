@@ -22,13 +22,23 @@ from visir.evaluation.brittleness_runs import evaluate_run
 from visir.evaluation.classification.labelling import CLASSIFICATION, load_classification
 from visir.evaluation.classification.result import Classification, method_title
 from visir.evaluation.folds import clusters_of, labels_clusters
-from visir.evaluation.measures import MEASURES, Named, base_of, bounds_of, is_called, read_measure, recalls_of
+from visir.evaluation.measures import (
+    MEASURES,
+    Named,
+    base_of,
+    bounds_of,
+    everyday_name,
+    is_called,
+    read_measure,
+    recalls_of,
+)
 from visir.evaluation.results import Evaluation, Saved, is_result, load
 from visir.evaluation.scoring import CHOICES, canonical
 from visir.evaluation.systems.given import is_run
 from visir.evaluation.systems.runs import check
 from visir.fingerprint import hash_columns
 from visir.records import Gallery, Protocol, Result, Run, labels_of
+from visir.records.collection import task_words
 from visir.retrieval.formats import read_run
 from visir.stats import Correction, TestName
 from visir.stats.differences import FEW_UNITS, FEWEST_UNITS
@@ -96,6 +106,7 @@ class Contestants:
 def contestants_of(given: Sequence[Any], qrels: Any = None, measures: Sequence[str] | None = None) -> Contestants:
     """Open what is to be compared."""
     named = _named(given)
+    results = [] if qrels is not None else [_result(value, name) for name, value in named]
     if len(named) < 2:
         raise VisirError(
             "a comparison needs at least two results.",
@@ -103,7 +114,6 @@ def contestants_of(given: Sequence[Any], qrels: Any = None, measures: Sequence[s
             code="comparison-needs-least-two",
         )
     if qrels is None:
-        results = [_result(value, name) for name, value in named]
         return Contestants(tuple(results), _labels(results))
     if all(name is None and isinstance(value, (str, Path)) for name, value in named):
         paths = [Path(value) for _, value in named]
@@ -270,6 +280,7 @@ class Comparison(Tabular, Plotted, Saved):
         allowed: The protocol fields that differ and were allowed: {field: values in the order of the systems}.
         system_differences: The fields in which systems may always differ (preprocessing), in the same form.
         notes: Warnings for the reader.
+        recall: What R@k means: "hit", "recall" or "capped_recall".
 
     Example:
         >>> import visir
@@ -289,6 +300,7 @@ class Comparison(Tabular, Plotted, Saved):
     allowed: Mapping[str, tuple[Any, ...]]
     system_differences: Mapping[str, tuple[Any, ...]]
     notes: tuple[str, ...] = ()
+    recall: str = "hit"
 
     def __getitem__(self, name: tuple[str, ...]) -> Difference:
         """The difference of a system in a measure: `comparison["b", "t2i R@1"]`, `comparison["b", "nDCG@10"]`.
@@ -339,17 +351,6 @@ class Comparison(Tabular, Plotted, Saved):
         if not parts:
             return f"no difference is significant, of {measures}"
         return f"significantly {' and '.join(parts)} of {measures}"
-
-
-def untested_notes(differences: Sequence[Difference]) -> tuple[str, ...]:
-    """Notes on the differences that could not be tested."""
-    by_reason: dict[str, list[str]] = {}
-    for difference in differences:
-        if difference.untested:
-            by_reason.setdefault(difference.untested, []).append(
-                f"{difference.task} {difference.measure} of {difference.system}"
-            )
-    return tuple(f"not testable, because {reason}: {', '.join(names)}" for reason, names in by_reason.items())
 
 
 # The difference of two systems in one measure: its test, its interval and its direction.
@@ -445,12 +446,19 @@ def few_units_notes(units: Mapping[str, int], test: TestName, *, intervals: bool
     return notes
 
 
-def notes_of(differences: Sequence[Difference], units: Mapping[str, int], test: TestName) -> tuple[str, ...]:
+def notes_of(
+    differences: Sequence[Difference], units: Mapping[str, int], test: TestName, recall: str = "hit"
+) -> tuple[str, ...]:
     """What a reader must know of the tests: few units, mean ranks, and what could not be tested."""
     notes = few_units_notes(units, test)
     if any(base_of(difference.measure) == "mean_rank" for difference in differences):
         notes.append(_OF_RANKS)
-    return (*notes, *untested_notes(differences))
+    by_reason: dict[str, list[str]] = {}
+    for difference in differences:
+        if difference.untested:
+            name = f"{task_words(difference.task)} {everyday_name(difference.measure, recall)} of {difference.system}"
+            by_reason.setdefault(difference.untested, []).append(name)
+    return (*notes, *(f"not testable, because {reason}: {', '.join(of)}" for reason, of in by_reason.items()))
 
 
 Unit = Literal["image", "caption"]
@@ -621,8 +629,9 @@ def compare_results(
         (
             *contestants.notes,
             *_doubts(unit, owners, tasks, dependent),
-            *notes_of(corrected_differences, units, test),
+            *notes_of(corrected_differences, units, test, first.protocol.recall),
         ),
+        first.protocol.recall,
     )
 
 

@@ -106,6 +106,17 @@ def _column(values: object, kind: pa.DataType) -> pa.Array | pa.ChunkedArray:
 SIDES: dict[str, tuple[Modality, Modality]] = {"i2t": ("image", "text"), "t2i": ("text", "image")}
 """The tasks of every collection: the modality of the queries, and of the documents."""
 TASKS = tuple(SIDES)
+_LETTERS = {"t": "text", "i": "image", "it": "image + text"}
+
+
+def task_words(task: str) -> str:
+    """How a task is written out: "t2i" is "text → image"; a task with a name of its own keeps it."""
+    if task == "both":
+        return "both tasks"
+    queries, _, documents = task.partition("2")
+    if queries in _LETTERS and documents in _LETTERS:
+        return f"{_LETTERS[queries]} → {_LETTERS[documents]}"
+    return task
 
 
 @dataclass(frozen=True, eq=False)

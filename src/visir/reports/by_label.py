@@ -13,7 +13,7 @@ from visir.evaluation.by_label import ByLabel, LabelDifferences, LabelMean
 from visir.evaluation.truncation_cost import Truncation
 from visir.reports.plots import FAINT, INK, SERIES, PlotMark, Square, dots, grid
 from visir.reports.table import Cell, Column, Table, one_line
-from visir.reports.words import display, task_words
+from visir.reports.words import display, heading, task_words
 
 if TYPE_CHECKING:
     from visir.reports.plot import Plot
@@ -31,7 +31,7 @@ def by_label_table(shown: ByLabel) -> Table:
     columns += [Column("items", 0, of="items")] if any(row.items != row.queries for row in shown.rows) else []
     for name in shown.measures:
         says = display(name)
-        columns.append(Column(name, says.digits, of=cell(name, _mean)))
+        columns.append(Column(heading(name, shown), says.digits, of=cell(name, _mean)))
         columns.append(Column("95 % interval", of=cell(name, _interval)))
         if any(name in row.values and not isnan(row.values[name].chance) for row in shown.rows):
             chance = cell(name, lambda value, *_: value.chance)

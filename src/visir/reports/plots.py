@@ -22,7 +22,7 @@ from visir.records import Result
 from visir.reports.page import Block
 from visir.reports.page import Figure as PageFigure
 from visir.reports.table import one_line
-from visir.reports.words import display, in_reading_order, task_words
+from visir.reports.words import display, heading, in_reading_order, task_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -346,7 +346,7 @@ def difference_dots(comparison: Comparison) -> Plot:
     # Measures that are no fractions (ranks, gains) have another unit and are left out.
     marks = [
         PlotMark(
-            f"{task_words(entry.task)}  {entry.measure}",
+            f"{task_words(entry.task)}  {heading(entry.measure, comparison)}",
             [100 * value for value in (entry.difference, entry.low, entry.high)],
             entry.system,
             filled=entry.p_corrected < 0.05,

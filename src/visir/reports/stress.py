@@ -116,8 +116,8 @@ def effects_table(study: Stress, *, wide: bool = False) -> Table:
     if not wide:
         del columns[-3:-1]
     notes = [
-        f"Captions are queries over plain images, pictures over plain captions. rsum: {recall}@1 + @5 + @10 of that "
-        "task, of 300. Change: in percent of the unperturbed rsum, over all queries"
+        f"Captions are queries over plain images, pictures over plain captions. R@k is {recall}@k; rsum: R@1 + R@5 + "
+        "R@10 of that task, of 300. Change: in percent of the unperturbed rsum, over all queries"
         + (
             "; changed only: over those the perturbation could change."
             if wide

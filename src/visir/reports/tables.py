@@ -12,7 +12,7 @@ from visir.evaluation.published.denominators import TELLING, Denominators
 from visir.evaluation.published.judge import TOLERANCE, Judgement, decimals_of
 from visir.records import Protocol, Result
 from visir.reports.table import Cell, Column, Number, Table, between, letters
-from visir.reports.words import display, heading, in_reading_order, paper_names, task_words
+from visir.reports.words import display, heading, in_reading_order, paper_name, task_words
 
 MEAN = "mean of the tasks"
 
@@ -74,7 +74,8 @@ def _chance(result: Result, task: str) -> dict[str, float]:
 
 def card_table(protocol: Protocol) -> Table:
     """The protocol card: what a number must never travel without."""
-    return Table.pairs(protocol.card(), caption="Protocol card")
+    rows = [(" ".join(map(task_words, label.split())), value) for label, value in protocol.card()]
+    return Table.pairs(rows, caption="Protocol card")
 
 
 def systems_table(results: Sequence[Result], measures: Sequence[str], task: str) -> Table:
@@ -114,7 +115,7 @@ def compared_systems_table(comparison: Comparison, *, level: float = 0.05) -> Ta
         at = (entry.task, entry.measure, who)
         marks[at] = "".join(sorted(marks.get(at, "") + mark))
     tasks = list(dict.fromkeys(task for task, _, _ in values))
-    names = paper_names(list(dict.fromkeys(measure for _, measure, _ in values)))
+    names = {measure: paper_name(measure, comparison.recall) for _, measure, _ in values}
 
     def cell(task: str, measure: str) -> Callable[[str], Cell]:
         at = (task, measure)
@@ -156,7 +157,9 @@ def untested_systems_table(results: Mapping[str, Result]) -> Table:
     """Systems × measures of results that may not be compared: nothing is tested, and none is the best."""
     usual = {name: in_reading_order(_headline_names(result), result.protocol) for name, result in results.items()}
     tasks = list(dict.fromkeys(task for result in results.values() for task in result.tasks))
-    names = paper_names(list(dict.fromkeys(name for of in usual.values() for name in of)))
+    recalls = {result.protocol.recall for result in results.values()}
+    recall = recalls.pop() if len(recalls) == 1 else ""  # of two readings of R@k each keeps its own name
+    names = {name: paper_name(name, recall) for of in usual.values() for name in of}
 
     def cell(task: str, measure: str) -> Callable[[str], Cell]:
         return lambda name: _shown(results[name].aggregates.get(task, {}), measure)
@@ -184,7 +187,8 @@ def comparison_table(comparison: Comparison) -> Table:
         return lambda entry: display(entry.measure).scale * float(getattr(entry, name))
 
     def measure(entry: Difference) -> str:
-        return f"{entry.task} {entry.measure}{'' if display(entry.measure).higher_is_better else ' ↓'}"
+        name = heading(entry.measure, comparison)
+        return f"{task_words(entry.task)} {name}{'' if display(entry.measure).higher_is_better else ' ↓'}"
 
     def ends(entry: Difference) -> str | None:
         return between(scaled("low")(entry), scaled("high")(entry), Column("", 1, signed=True))
@@ -300,13 +304,14 @@ def denominators_table(digits: Denominators) -> Table:
         if len(row.impossible) > len(cannot):
             cannot.append(f"{len(row.impossible) - len(cannot)} more")
         printed = ", ".join(f"{label} {text}" for label, text in row.values.items())
-        cells = (row.system, row.collection, row.task, printed, "; ".join(likely), ", ".join(cannot))
+        cells = (row.system, row.collection, task_words(row.task), printed, "; ".join(likely), ", ".join(cannot))
         rows.append([cell or None for cell in cells])
     notes = []
     for key, chances in digits.together.items():
         telling = [f"{n:,} (by accident {100 * chance:.2g} %)" for n, chance in chances.items() if chance < TELLING]
         if telling:
-            notes.append(f"every row of {' '.join(filter(None, key))} can come from {' or '.join(telling[:3])}")
+            row_words = " ".join(task_words(part) for part in key if part)
+            notes.append(f"every row of {row_words} can come from {' or '.join(telling[:3])}")
     if digits.left_out:
         notes.append(f"no shares of queries, and not looked at: {', '.join(digits.left_out)}")
     return Table.of(columns, rows, caption="Which numbers of queries can give the printed digits", notes=notes)
@@ -347,7 +352,8 @@ def _beyond(result: Result, task: str, name: str) -> str:
 
 def _notes(result: Result) -> list[str]:
     return [
-        f"Fractions in percent; ranks, gains and rsum as they are. Protocol {result.protocol.fingerprint[:12]}.",
+        f"R@k is {result.protocol.recall}@k. Fractions in percent; ranks, gains and rsum as they are. Protocol "
+        f"{result.protocol.fingerprint[:12]}.",
         *(f"{items}: {where}" for items, where in result.origins.items()),
         *result.notes,
     ]

@@ -6,11 +6,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 import visir.reports.page as page
-from visir.evaluation.measures import MEASURES, Measure, base_of
-from visir.records import Recall
+from visir.evaluation.measures import MEASURES, Measure, base_of, everyday_name
+from visir.records.collection import task_words as task_words
 from visir.records.result import PROTOCOL, Protocol
 from visir.reports.page import Block, Card, CloudWord, Paragraph, Thumbnail, WordCloud, embedded
 from visir.reports.shown import cut
@@ -18,6 +18,9 @@ from visir.sparse.top_terms import TopTerms
 
 if TYPE_CHECKING:
     from PIL.Image import Image
+
+    from visir.evaluation.by_label import ByLabel
+    from visir.evaluation.compare import Comparison
 
 
 # The sheet of `visir explain-vector`: pictures and texts with their words, sized by weight, as one HTML page.
@@ -86,19 +89,6 @@ def _thumbnail(picture: Image | None) -> Thumbnail | None:
     return embedded(small.convert("RGB"), "JPEG", quality=_QUALITY)
 
 
-_LETTERS = {"t": "text", "i": "image", "it": "image + text"}
-
-
-def task_words(task: str) -> str:
-    """How a task is written out: "t2i" is "text → image"; a task with a name of its own keeps it."""
-    if task == "both":
-        return "both tasks"
-    queries, _, documents = task.partition("2")
-    if queries in _LETTERS and documents in _LETTERS:
-        return f"{_LETTERS[queries]} → {_LETTERS[documents]}"
-    return task
-
-
 @dataclass(frozen=True)
 class Display:
     """How a measure is printed."""
@@ -125,10 +115,9 @@ def display(measure: str) -> Display:
     return Display(scale, digits, registered.best == "high", registered.says)
 
 
-def heading(measure: str, protocol: Protocol) -> str:
-    """The heading of a measure; the recall named by the protocol also gets its everyday name, "hit@1 (R@1)"."""
-    name, sign, cutoff = measure.partition("@")
-    return f"{measure} (R@{cutoff})" if sign and name == protocol.recall else measure
+def heading(measure: str, of: Protocol | Comparison | ByLabel) -> str:
+    """The heading of a measure: the recall that the protocol names is R@k."""
+    return everyday_name(measure, of.recall)
 
 
 _PAPER_NAMES = {
@@ -148,16 +137,11 @@ _PAPER_NAMES = {
 }
 
 
-def paper_names(measures: Sequence[str]) -> dict[str, str]:
-    """How a paper heads the columns of measures: "R@1", "nDCG@10"; of two recalls each keeps the name it has here."""
-    recalls = {base_of(name) for name in measures} & set(get_args(Recall))
-
-    def paper_name(name: str) -> str:
-        base, cutoff = (name, "") if name in _PAPER_NAMES else (base_of(name), name.removeprefix(base_of(name)))
-        known = _PAPER_NAMES | ({next(iter(recalls)): "R"} if len(recalls) == 1 else {})
-        return f"{known.get(base, base)}{cutoff}"
-
-    return {name: paper_name(name) for name in measures}
+def paper_name(measure: str, recall: str) -> str:
+    """How a paper heads the column of a measure: "R@1" of the protocol's recall, "nDCG@10", "MRR"."""
+    base = measure if measure in _PAPER_NAMES else base_of(measure)
+    named = f"{_PAPER_NAMES.get(base, base)}{measure.removeprefix(base)}"
+    return everyday_name(measure, recall) if base == recall else named
 
 
 def in_reading_order(measures: Sequence[str], protocol: Protocol) -> list[str]:

@@ -27,6 +27,7 @@ from visir.evaluation.results import Evaluation, load_evaluation
 from visir.evaluation.systems import EncoderSystem
 from visir.evaluation.systems.given import vectors_by_side
 from visir.records import TASKS, Collection, Protocol, Vectors
+from visir.records.collection import task_words
 from visir.robustness.perturbations import PERTURBATIONS
 
 _SAME = 1e-9
@@ -438,7 +439,7 @@ def _doubts(
         for label in part:
             name = _printed_label(label, task, row, material.protocol)
             if reason := table.doubt(row, task, name):
-                about.setdefault(reason, []).append(f"{task} {name}")
+                about.setdefault(reason, []).append(f"{task_words(task)} {name}")
     return tuple(f"doubtful in print, {', '.join(names)}: {reason}" for reason, names in about.items())
 
 

@@ -702,6 +702,12 @@ def beyond_rank(per_query: pa.Table, last: int) -> dict[str, int]:
     return {name: count for name, count in counts.items() if count}
 
 
+def everyday_name(measure: str, recall: str) -> str:
+    """What people call a measure under a protocol whose R@k is `recall`: "hit@1" is R@1."""
+    name, sign, cutoff = measure.partition("@")
+    return f"R@{cutoff}" if sign and name == recall else measure
+
+
 def recalls_of(recall: Recall) -> list[str]:
     """The three measures that rsum adds."""
     return [f"{recall}@{k}" for k in RSUM_CUTOFFS]

@@ -20,6 +20,7 @@ from visir.errors import ConfigurationError, VisirError
 from visir.evaluation.published.judge import LABEL, measure_of, published_rows
 from visir.evaluation.published.record import PublishedRow
 from visir.records import Protocol
+from visir.records.collection import task_words
 
 Rule = Literal["rounded", "cut"]
 RULES: tuple[Rule, ...] = ("rounded", "cut")
@@ -129,7 +130,7 @@ class Denominator:
     @property
     def title(self) -> str:
         """System, collection and direction."""
-        return " ".join(filter(None, [self.system, self.collection, self.task]))
+        return " ".join(filter(None, [self.system, self.collection, task_words(self.task)]))
 
     @property
     def likely(self) -> tuple[int, ...]:

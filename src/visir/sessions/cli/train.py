@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     min_pages=option(default=12),
     leave="out n",
 )
+@reports
 def predict(
     call: Call,
     out: Path,
