@@ -18,7 +18,15 @@ from visir.evaluation.chance import chance_of
 from visir.evaluation.cross_modal import Gains
 from visir.evaluation.folds import Ranked
 from visir.evaluation.results import Evaluation
-from visir.evaluation.scoring import measures_of, score, skips_first, ties_of, typed_measures, without_first_answers
+from visir.evaluation.scoring import (
+    least_depth,
+    measures_of,
+    score,
+    skips_first,
+    ties_of,
+    typed_measures,
+    without_first_answers,
+)
 from visir.evaluation.second_stage import second_stage
 from visir.evaluation.sources import check_open_options, is_alone, open_tasks, reading_of
 from visir.evaluation.systems.base import System
@@ -319,9 +327,3 @@ def joined_conditions(declared: Mapping[str, Any] | None, carried: Mapping[str, 
         stated = conditions.get("perturbation")
         conditions["perturbation"] = "; ".join(filter(None, [stated, carried["perturbation"]]))
     return conditions
-
-
-def least_depth(ranks: Mapping[str, Sequence[Ranks]]) -> int | None:
-    """The depth of the shallowest ranking; None where all are exact to the end."""
-    depths = [part.depth for parts in ranks.values() for part in parts if part.depth is not None]
-    return min(depths) if depths else None

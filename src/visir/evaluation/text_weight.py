@@ -210,7 +210,7 @@ def choose_weight(
     for name, task in composed.items():
         for weight, of_task in _ranks(encoder, task, weights, rule, similarity, options).items():
             ranks[weight][name] = of_task
-    protocol = Protocol(assembly.source, assembly.fingerprint, split, relevance=assembly.relevance, ties=rule)
+    protocol = Protocol(assembly.source, assembly.fingerprint, split, ties=rule)
     labels = {name: [task.labels] for name, task in composed.items()}
     values = {}
     for weight, by_task in ranks.items():
