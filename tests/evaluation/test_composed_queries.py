@@ -17,6 +17,7 @@ from visir.encoders import compose, encode_items
 from visir.encoders.composed import CompositionRule
 from visir.errors import CollectionError, ConfigurationError, EncoderError
 from visir.evaluation import choose_weight
+from visir.evaluation.systems import EncoderSystem, system_of
 from visir.records import Embeddings, Items, Qrels, Task, TaskFile, Ties
 
 
@@ -248,3 +249,13 @@ def test_several_vectors_for_each_item(tmp_path: Path) -> None:
     vectors = encode_items(compose(rows, "sum(0.4)"), items, "query")
     expected = np.concatenate([np.eye(3) * 0.4 / 3, np.array([[1, 0, 0], [1, 0, 0]]) * 0.6 / 2])
     assert np.asarray(vectors.row(0)) == pytest.approx(expected, abs=1e-3)  # type: ignore[union-attr]
+
+
+def test_a_composed_system_is_another_system_with_the_same_options() -> None:
+    """The rule is of a new system: the first one answers as before, and both search where was asked for."""
+    first = system_of(visir.load("colours"), "dot", "mine", "cuda", batch_size=3)
+    assert isinstance(first, EncoderSystem)
+    second = first.composed(CompositionRule("sum", 0.25), "weight chosen by hand")
+    assert second is not first and first.encoder is not second.encoder
+    assert (second.name, second.search_device, second.asked_similarity) == ("mine", "cuda", "dot")
+    assert second.options == first.options == {"batch_size": 3}

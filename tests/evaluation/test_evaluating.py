@@ -394,3 +394,28 @@ def test_cross_modal_dcg_refusals(toy: Collection) -> None:
     scored = Run.ranked("bm25", "t2i", ["i0#0"], ["i0"], [17.3], gallery)
     with refused(ConfigurationError, "17.3", code="scores-run-reach-no"):
         evaluate(toy, scored, measures=["dcg_cm@1"], estimator="self")
+
+
+def test_what_cannot_be_measured_is_told_before_anything_is_encoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gain without an estimator, an estimator that is none, a model that lacks a side: nothing is encoded first."""
+
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError("encoded")
+
+    monkeypatch.setattr("visir.evaluation.systems.vectors.encode_items", never)
+    with refused(ConfigurationError, code="says-wrong-answer-worth"):
+        evaluate("scenes:12?size=64", "colours", measures=["dcg_cm@5"])
+    with refused(EncoderError, "nosuchmodel"):
+        evaluate("scenes:12?size=64", "colours", estimator="nosuchmodel")
+    with refused(EncoderError, "pixels"):
+        evaluate("scenes:12?size=64", "pixels")
+
+
+def test_the_gallery_may_be_given_by_task() -> None:
+    """One task over candidates of the caller's, the other over those of the split; the protocol names both."""
+    collection = make_collection(12, 2)
+    few = Gallery.of("image", collection.images["id"].to_pylist()[:6], "six of them")
+    result = evaluate(collection, random_pair(collection), gallery={"t2i": few}).result
+    assert result.protocol.galleries["t2i"].startswith("6 images · six of them")
+    assert result.protocol.galleries["i2t"].startswith("24 captions")
+    assert any("positives are outside the gallery" in note for note in result.notes)

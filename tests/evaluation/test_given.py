@@ -351,7 +351,7 @@ def test_judgements_are_attached_by_name(tmp_path: Path) -> None:
 
 def test_a_model_that_re_ranks_itself_is_loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     loaded: list[str] = []
-    module = sys.modules["visir.evaluation.evaluate"]
+    module = sys.modules["visir.evaluation.second_stage"]
     monkeypatch.setattr(module, "load", lambda name, **options: loaded.append(name) or visir.load(name))
     with refused(EncoderError, "colours", code="makes-vectors"):
         visir.evaluate("scenes:12?size=64", "colours", rerank="colours")

@@ -255,11 +255,9 @@ class Assembly:
     source: str  # the name of the source
     fingerprint: str  # the fingerprint of the source
     split: str  # the split, or "all"
-    relevance: str  # the set of judgements
     choice: str  # the choice of captions
     tasks: Mapping[str, Task]  # by name: the whole task. Tasks and folds have exactly one set of judgements.
     folds: Mapping[str, Sequence[Task]]  # by name: one task per fold
-    qrels: Mapping[str, Qrels]  # by name: the judgements over all folds
     # A function that gives the same assembly without the broken items of a system.
     rebuild: Callable[[Callable[[Items], pa.StringArray]], Assembly]
     captions: pa.Table | None = None  # id and image_id of the captions that take part, for a collection
@@ -268,13 +266,18 @@ class Assembly:
     # Conditions of the collection: injected shortcuts, corruptions.
     carried: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def qrels(self) -> dict[str, Qrels]:
+        """By name: the judgements over all folds."""
+        return {name: task.judgements() for name, task in self.tasks.items()}
+
     def protocol(self, **fields: Any) -> Protocol:
         """The protocol of these tasks; `fields` are what else the numbers depend on."""
         return Protocol(
             collection=self.source,
             collection_fingerprint=self.fingerprint,
             split=self.split,
-            relevance=self.relevance,
+            relevance=" / ".join(dict.fromkeys(name for task in self.tasks.values() for name in task.relevances)),
             galleries={name: candidates_line(parts) for name, parts in self.folds.items()},
             queries={name: queries_line(parts) for name, parts in self.folds.items()},
             captions=self.choice,
@@ -284,16 +287,10 @@ class Assembly:
     def keep(self, names: Sequence[str]) -> Assembly:
         """Reduce the assembly to some tasks."""
 
-        def chosen(values: Mapping[str, Any]) -> dict[str, Any]:
-            return {name: values[name] for name in values if name in names}
-
-        left = [name for name in self.tasks if name in names]
         return replace(
             self,
-            relevance=_relevance_of(self.tasks[name] for name in left),
-            tasks=chosen(self.tasks),
-            folds=chosen(self.folds),
-            qrels=chosen(self.qrels),
+            tasks={name: task for name, task in self.tasks.items() if name in names},
+            folds={name: parts for name, parts in self.folds.items() if name in names},
             rebuild=lambda broken: self.rebuild(broken).keep(names),
         )
 
@@ -309,103 +306,96 @@ def assemble(
     folds: int = 1,
 ) -> Assembly:
     """Assemble the tasks of a source under the options of `visir.evaluation.evaluate.evaluate`, which explains them."""
-    if isinstance(source, Collection):
-        names = TASKS if tasks is None else [name for name in TASKS if name in tasks]
-        options = _Options(source.fingerprint, split, relevance or LINKS, captions, gallery, tuple(names), folds)
-        part = source.split(split)
-        whole = source if gallery == "collection" else part
-        return _of_collection(part, whole, options, {side: whole.items(side) for side in ("image", "text")})
-    return _of_tasks(source, split, relevance, tasks)
+    if not isinstance(source, Collection):
+        return _of_tasks(source, split, relevance, tasks)
+    part = source.split(split)
+    whole = source if gallery == "collection" else part
+    return _of_collection(
+        part,
+        whole,
+        {side: whole.items(side) for side in ("image", "text")},
+        source.fingerprint,
+        [name for name in TASKS if tasks is None or name in tasks],
+        split or "all",
+        relevance or LINKS,
+        captions,
+        gallery,
+        folds,
+    )
 
 
-@dataclass(frozen=True)
-class _Options:
-    fingerprint: str
-    split: str | None
-    relevance: str
-    captions: str
-    gallery: Any
-    tasks: tuple[str, ...]
-    folds: int
-
-
-def _relevance_of(tasks: Iterable[Task]) -> str:
-    """The names of the judgements of tasks, in a line."""
-    return " / ".join(dict.fromkeys(name for task in tasks for name in task.relevances))
-
-
-def _of_collection(part: Collection, whole: Collection, options: _Options, items: Mapping[str, Items]) -> Assembly:
+def _of_collection(
+    part: Collection,
+    whole: Collection,
+    items: Mapping[str, Items],
+    fingerprint: str,
+    names: Sequence[str],
+    split: str,
+    relevance: str,
+    captions: str,
+    gallery: Pool | Mapping[str, Gallery],
+    folds: int,
+) -> Assembly:
     """The assembly of a collection; `items` are those of the whole collection, so vectors serve every fold."""
+    given = dict(locals())
+    choice = CaptionChoice.parse(captions)
+    chosen, pool = choose(part, captions), choose(whole, captions)
+    check_not_empty(chosen, split)
+    from_all = gallery == "collection"
+    of = "of the collection" if from_all or split == "all" else f"of the {split} split"
+    which = "all captions" if captions == "all" else f"captions ({choice} of each image)"
+
+    def task(name: str, fold: Collection) -> Task:
+        """The task of a fold, over the declared candidates: of the fold, of the collection, or the caller's."""
+        queries, documents = SIDES[name]
+        searched = pool if from_all else fold
+        candidates = None if isinstance(gallery, str) else gallery.get(name)
+        if candidates is None and documents == "text":
+            candidates = searched.caption_gallery(f"{which} {of}")
+        elif candidates is None:
+            candidates = searched.image_gallery(f"all images {of}")
+        return Task(
+            name,
+            items[queries],
+            items[documents],
+            {relevance: fold.qrels(name, relevance)},
+            source=part.name,
+            source_fingerprint=fingerprint,
+            split=split,
+            candidates=candidates,
+            labels=caption_labels(fold.captions) if queries == "text" else None,
+        )
 
     def rebuild(broken: Callable[[Items], pa.StringArray]) -> Assembly:
         ids = broken(items["image"])
         if not len(ids):
             return assembly
         left, note = _without_images(part, ids)
-        rebuilt = _of_collection(left, _without_images(whole, ids)[0], options, items)
+        rebuilt = _of_collection(**{**given, "part": left, "whole": _without_images(whole, ids)[0]})
         return replace(rebuilt, notes=(*note, *rebuilt.notes))
 
-    chosen = choose(part, options.captions)
-    pool = choose(whole, options.captions)
-    check_not_empty(chosen, options.split)
-    folded: dict[str, list[Task]] = {name: [] for name in options.tasks}
-    for fold in [chosen] if options.folds == 1 else cut(chosen, options.folds):
-        galleries = _galleries(fold, pool, options)
-        for name in options.tasks:
-            folded[name].append(_task(name, fold, options, items, galleries[name]))
-    galleries = _galleries(chosen, pool, options)
-    whole_tasks = {
-        name: folded[name][0] if options.folds == 1 else _task(name, chosen, options, items, galleries[name])
-        for name in options.tasks
-    }
+    parts = [chosen] if folds == 1 else cut(chosen, folds)
+    folded = {name: [task(name, fold) for fold in parts] for name in names}
     notes = []
     without = chosen.images.num_rows - pc.count_distinct(chosen.captions["image_id"]).as_py()
-    if without and "i2t" in options.tasks and options.relevance == LINKS:
+    if without and "i2t" in names and relevance == LINKS:
         notes.append(f"{counted(without, 'images', 'have')} no caption; among the candidates, but no query")
-    if len(chosen.languages) > 1 and "i2t" in options.tasks:
+    if len(chosen.languages) > 1 and "i2t" in names:
         notes.append(f"i2t: captions in {len(chosen.languages)} languages are searched together; language= keeps one")
     assembly = Assembly(
         part.name,
-        options.fingerprint,
-        options.split or "all",
-        options.relevance,
-        str(CaptionChoice.parse(options.captions)),
-        whole_tasks,
+        fingerprint,
+        split,
+        str(choice),
+        {name: folded[name][0] if folds == 1 else task(name, chosen) for name in names},
         folded,
-        {name: task.judgements() for name, task in whole_tasks.items()},
         rebuild,
         chosen.captions.select(["id", "image_id"]),
-        chosen if options.gallery == "split" else pool,
+        chosen if gallery == "split" else pool,
         tuple(notes),
-        _carried(whole),
+        _carried([whole]),
     )
     return assembly
-
-
-def _galleries(part: Collection, whole: Collection, options: _Options) -> dict[str, Gallery]:
-    """The declared candidates of both tasks: of the split `part`, of the `whole` collection, or the caller's."""
-    from_all = options.gallery == "collection"
-    pool = whole if from_all else part
-    of = "of the collection" if from_all or options.split in (None, "all") else f"of the {options.split} split"
-    choice = options.captions
-    which = "all captions" if choice == "all" else f"captions ({CaptionChoice.parse(choice)} of each image)"
-    galleries = {"i2t": pool.caption_gallery(f"{which} {of}"), "t2i": pool.image_gallery(f"all images {of}")}
-    return galleries if isinstance(options.gallery, str) else galleries | dict(options.gallery)
-
-
-def _task(name: str, part: Collection, options: _Options, items: Mapping[str, Items], gallery: Gallery) -> Task:
-    queries, documents = SIDES[name]
-    return Task(
-        name,
-        items[queries],
-        items[documents],
-        {options.relevance: part.qrels(name, options.relevance)},
-        source=part.name,
-        source_fingerprint=options.fingerprint,
-        split=options.split or "all",
-        candidates=gallery,
-        labels=caption_labels(part.captions) if queries == "text" else None,
-    )
 
 
 def _without_images(collection: Collection, ids: pa.StringArray) -> tuple[Collection, list[str]]:
@@ -438,18 +428,22 @@ def _of_tasks(
         for name, task in tasks.items():
             rebuilt[name], lost = without_items(task, broken(task.queries), broken(task.documents))
             notes += [f"{name}: {line}" for line in lost]
-        return replace(assembly, **_parts(rebuilt), notes=(*notes, *assembly.notes)) if notes else assembly
+        folds = {name: [task] for name, task in rebuilt.items()}
+        return replace(assembly, tasks=rebuilt, folds=folds, notes=(*notes, *assembly.notes)) if notes else assembly
 
     assembly = Assembly(
         source=_joined(task.source for task in source_tasks),
         fingerprint=_joined(task.source_fingerprint for task in source_tasks),
         split=split or _joined(task.split for task in source_tasks),
-        relevance=_relevance_of(tasks.values()),
         choice="",
+        tasks=tasks,
+        folds={name: [task] for name, task in tasks.items()},
         rebuild=rebuild,
         notes=tuple(dict.fromkeys(note for task in source_tasks for note in task.notes)),
-        carried=_conditions_of(source_tasks),
-        **_parts(tasks),
+        carried=_carried(
+            [side for task in source_tasks for side in (task.queries, task.documents)],
+            [f"{task.name}: {task.condition}" for task in source_tasks if task.condition != PLAIN],
+        ),
     )
     return assembly
 
@@ -470,26 +464,16 @@ def _joined(values: Iterable[str]) -> str:
     return " + ".join(dict.fromkeys(values))
 
 
-def _conditions_of(tasks: Sequence[Task]) -> dict[str, Any]:
-    """What was done to the items of tasks, as conditions of the protocol."""
-    items = [side for task in tasks for side in (task.queries, task.documents)]
-    changed = [f"{task.name}: {task.condition}" for task in tasks if task.condition != PLAIN]
-    changed += [str(side.corrupted) for side in items if side.corrupted is not None]
-    injected = [str(side.injected) for side in items if side.injected is not None]
+def _carried(holders: Sequence[Collection | Items], changed: Sequence[str] = ()) -> dict[str, Any]:
+    """What was done to a collection, or to the items of tasks, as conditions of the protocol."""
+    changed = [*changed, *(str(held.corrupted) for held in holders if held.corrupted is not None)]
+    injected = [str(held.injected) for held in holders if held.injected is not None]
     conditions: dict[str, Any] = {}
     if changed:
         conditions["perturbation"] = "; ".join(dict.fromkeys(changed))
     if injected:
         conditions["extra"] = {"shortcuts": "; ".join(dict.fromkeys(injected))}
     return conditions
-
-
-def _parts(tasks: Mapping[str, Task]) -> dict[str, Any]:
-    return {
-        "tasks": tasks,
-        "folds": {name: [task] for name, task in tasks.items()},
-        "qrels": {name: task.judgements() for name, task in tasks.items()},
-    }
 
 
 def _tasks(source: TaskSource | Task | Sequence[Task], split: str | None, names: Sequence[str] | None) -> list[Task]:
@@ -519,19 +503,9 @@ def _tasks(source: TaskSource | Task | Sequence[Task], split: str | None, names:
     return [part.task(name) for name in chosen]
 
 
-def _carried(collection: Collection) -> dict[str, Any]:
-    """The conditions of the protocol that a view of a collection carries."""
-    carried: dict[str, Any] = {}
-    if collection.injected is not None:
-        carried["extra"] = {"shortcuts": str(collection.injected)}
-    if collection.corrupted is not None:
-        carried["perturbation"] = str(collection.corrupted)
-    return carried
-
-
-def check_not_empty(part: Collection, split: str | None) -> None:
+def check_not_empty(part: Collection, split: str) -> None:
     """Check that there is something to search and to measure."""
-    where = f"{part.name}, split {split!r}" if split else part.name
+    where = part.name if split == "all" else f"{part.name}, split {split!r}"
     if part.images.num_rows == 0:
         raise CollectionError(f"{where}: there are no images.", hint="is it the right split?")
     if part.captions.num_rows == 0:

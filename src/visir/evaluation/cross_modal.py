@@ -34,6 +34,7 @@ from visir.records import (
     Embeddings,
     Modality,
     MultiVectorEmbeddings,
+    Protocol,
     Qrels,
     Run,
     SparseEmbeddings,
@@ -91,9 +92,6 @@ def _dense(vectors: Vectors) -> Embeddings:
     return vectors
 
 
-CIRCULAR = "dcg_cm is circular: the system under test says itself what its wrong answers are worth"
-
-
 @dataclass(frozen=True)
 class Gains:
     """What an evaluation measures dcg_cm with: at which cutoffs, and who says what a wrong answer is worth."""
@@ -137,16 +135,18 @@ class Gains:
         return others, cls(cutoffs, estimator, encoding)
 
     def measured(
-        self, assembly: Assembly, subject: System, runs: Mapping[str, Run], label: str
-    ) -> tuple[dict[str, pa.Table], str]:
-        """By task dcg_cm of each query; and the protocol's line on the estimator."""
+        self, assembly: Assembly, subject: System, runs: Mapping[str, Run], label: str, protocol: Protocol
+    ) -> tuple[dict[str, pa.Table], Protocol, list[str]]:
+        """By task dcg_cm of each query; the protocol with the estimator; notes."""
         if assembly.collection is None:
             raise ConfigurationError(
                 "dcg_cm compares images with captions: it goes with collections of these only.", code="goes-collections"
             )
         judge = self._judge(assembly.tasks, subject)
         tables = {task: dcg_cm(runs[task], assembly.qrels[task], self.cutoffs, judge) for task in assembly.folds}
-        return tables, judge.line if judge else f"self (circular): {label}"
+        line = judge.line if judge else f"self (circular): {label}"
+        notes = ["dcg_cm is circular: the system under test says itself what its wrong answers are worth"]
+        return tables, protocol.changed(estimator=line), notes if "(circular)" in line else []
 
     def _judge(self, tasks: Mapping[str, Task], subject: System) -> Estimator | None:
         """The estimator; None if the run's own cosines are used."""

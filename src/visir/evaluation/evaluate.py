@@ -7,21 +7,30 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from visir.display import counted
-from visir.encoders import load
 from visir.encoders.base import Encoder
 from visir.encoders.cross_encoder import CrossEncoder
-from visir.evaluation.assembly import Pool, assemble, check_options
+from visir.evaluation.assembly import Assembly, Pool, assemble, check_options
 from visir.evaluation.chance import chance_of
-from visir.evaluation.cross_modal import CIRCULAR, Gains
+from visir.evaluation.cross_modal import Gains
+from visir.evaluation.folds import Ranked
 from visir.evaluation.results import Evaluation
-from visir.evaluation.scoring import measures_of, score, skips_first, ties_of, typed_measures, without_first_answers
-from visir.evaluation.second_stage import apply, second_stage
+from visir.evaluation.scoring import (
+    least_depth,
+    measures_of,
+    score,
+    skips_first,
+    ties_of,
+    typed_measures,
+    without_first_answers,
+)
+from visir.evaluation.second_stage import second_stage
 from visir.evaluation.sources import check_open_options, is_alone, open_tasks, reading_of
 from visir.evaluation.systems.base import System
-from visir.evaluation.systems.given import AnySystem, check_takes, contestant, system_of
+from visir.evaluation.systems.given import AnySystem, contestant, system_of
 from visir.evaluation.systems.runs import RunSystem
 from visir.evaluation.systems.vectors import EncoderSystem, VectorSystem
 from visir.evaluation.text_weight import composed_system
@@ -162,86 +171,82 @@ def evaluate(
 
         return evaluate_alone(**{**given, "measures": measures})
 
-    # Open the source with its tasks, and what answers them.
-    only = None if compose else split  # a weight is chosen on another split
-    source = open_tasks(source, images, only, judgements=judgements, shortcuts=shortcuts)
+    # Open the source; all options are checked before anything is computed. A weight is chosen on another split.
+    source = open_tasks(source, images, None if compose else split, judgements=judgements, shortcuts=shortcuts)
     check_options(
         source, captions=captions, recall=recall, ties=ties, gallery=gallery, tasks=tasks, folds=folds, depth=depth,
         conditions=conditions, split=split, similarity=similarity, measures=measures,
     )  # fmt: skip
-    if isinstance(rerank, str) and isinstance(system, str) and rerank == system:
-        rerank = system = load(system, device=device, dtype=dtype)  # one model for both stages
     stage = None
     if (rerank, k_test, tail, fusion) != (None, None, "dropped", "matching"):
-        stage = second_stage(
-            rerank, k_test, tail, fusion, conditions=conditions, device=device, dtype=dtype, **encoding
+        stage, system = second_stage(
+            rerank, k_test, tail, fusion, system, conditions=conditions, device=device, dtype=dtype, **encoding
         )  # fmt: skip
+
+    # Assemble the tasks, and what answers them.
     assembly = assemble(
         source, split=split, relevance=relevance, captions=captions, gallery=gallery, tasks=tasks, folds=folds
     )
     ties = ties or ties_of(assembly.tasks.values())
-    of_collection = assembly.collection is not None
-    system, called = contestant(
-        system, vectors, assembly.tasks, name, of_collection=of_collection, device=device, dtype=dtype
-    )
-    how_chosen = ""
+    system, called = contestant(system, vectors, assembly, name, device=device, dtype=dtype)
+    if stage is not None and not isinstance(system, Encoder):
+        encoding = stage.without_its_own(encoding)
+    subject = system_of(system, similarity, called, search_device, **encoding)
     if compose is not None:
-        system, how_chosen = composed_system(
-            system, compose, assembly.tasks, source, split,
-            relevance=relevance, ties=ties, similarity=similarity, **encoding,
-        )  # fmt: skip
-    check_takes(system, assembly.tasks)
-    unread = () if stage is None or isinstance(system, Encoder) else ("store", "workers")  # of the second stage alone
-    of_model = {option: value for option, value in encoding.items() if option not in unread}
-    subject = system_of(system, similarity, called, search_device, **of_model)
+        subject = composed_system(subject, compose, assembly.tasks, source, split, relevance=relevance, ties=ties)
     assembly = assembly.keep([task for task in assembly.tasks if subject.answers(task)])
     names, gains = measures or measures_of(assembly.tasks.values()), None
     if estimator is not None or any(str(measure).startswith("dcg_cm") for measure in names or ()):
         names, gains = Gains.of(names, estimator, subject, stage is not None, device, dtype, encoding)
 
     # Search.
-    noted, spent = len(subject.notes), dict(subject.seconds)  # a system may have been evaluated before
-    subject.prepare(list(assembly.tasks.values()), skip_broken=skip_broken)
-    if skip_broken:
-        assembly = assembly.rebuild(subject.broken)
-    reached = (depth if stage is None else max(depth, stage.k)) + skips_first(assembly.folds)
-    started = time.perf_counter()
-    ranked = without_first_answers(subject.rank(assembly.folds, depth=reached, ties=ties), assembly.folds)
-    timing = {part: seconds - spent.get(part, 0.0) for part, seconds in subject.seconds.items()}
-    timing["rank" if isinstance(subject, RunSystem) else "search"] = time.perf_counter() - started
-    notes = [*assembly.notes, *notes_on(assembly.tasks), *subject.notes[noted:], *equal_vectors(subject)]
+    deepest = depth if stage is None else max(depth, stage.k)
+    assembly, ranked, timing, notes = searched(subject, assembly, deepest, ties, skip_broken)
     fields, label = subject.fields(), name or subject.name
     fields.setdefault("depth", least_depth(ranked[0]))
-    if how_chosen:
-        fields["composition"] += f", {how_chosen}"
     if stage is not None:
-        content = assembly.tasks if assembly.collection is None else assembly.collection
-        ranked, fields, of_stage = apply(stage, ranked, fields, content, assembly.folds, ties, timing)
-        notes += of_stage
-        label = name or f"{label} + {stage.cross_encoder.card.name}"
+        ranked, fields, cost = stage.after(ranked, fields, assembly, ties, timing)
+        notes, label = [*notes, *cost], name or f"{label} + {stage.cross_encoder.card.name}"
 
-    # Measure, under the protocol of everything above.
+    # Measure, under the protocol of everything above, and report.
     ranks, runs = ranked
     fields |= joined_conditions(conditions, assembly.carried)
     protocol = assembly.protocol(recall=recall or "hit", ties=ties, folds=folds, **fields)
-    notes += missing_positives(assembly.folds, ranks)
-    labels = {task.name: [task.labels] for task in assembly.tasks.values()}
-    if isinstance(subject, EncoderSystem):
-        cut, of_reading = reading_of(subject.encoder, assembly.tasks)
-        notes += cut
-        labels = {task: [*tables, of_reading.get(task)] for task, tables in labels.items()}
-    started = time.perf_counter()
-    further = None
+    labels, unread = labels_of(subject, assembly.tasks)
+    notes = [*notes, *missing_positives(assembly.folds, ranks), *unread]
+    started, further = time.perf_counter(), None
     if gains is not None:
-        further, line = gains.measured(assembly, subject, runs, label)
-        protocol = protocol.changed(estimator=line)
-        notes += [CIRCULAR] if "(circular)" in line else []
+        further, protocol, circular = gains.measured(assembly, subject, runs, label, protocol)
+        notes += circular
     result = score(label, ranks, protocol, measures=names, further=further, labels=labels, timing=timing, notes=notes)
     result.timing["measure"] = time.perf_counter() - started
     pooled = any(task.pools is not None for task in assembly.tasks.values())
     chance = chance_of(assembly.tasks, result.measures) if pooled else {}
     result = replace(result, captions=assembly.captions, origins=subject.origins(), chance=chance)
     return Evaluation(result, runs, dict(assembly.qrels), source)
+
+
+def searched(
+    subject: System, assembly: Assembly, depth: int, ties: Ties, skip_broken: bool
+) -> tuple[Assembly, Ranked, dict[str, float], list[str]]:
+    """The tasks without what could not be encoded, their ranks and runs, the seconds by stage, and notes."""
+    noted, spent = len(subject.notes), dict(subject.seconds)  # a system may have been evaluated before
+    subject.prepare(list(assembly.tasks.values()), skip_broken=skip_broken)
+    if skip_broken:
+        assembly = assembly.rebuild(subject.broken)
+    started = time.perf_counter()
+    ranked = subject.rank(assembly.folds, depth=depth + skips_first(assembly.folds), ties=ties)
+    ranked = without_first_answers(ranked, assembly.folds)
+    timing = {stage: seconds - spent.get(stage, 0.0) for stage, seconds in subject.seconds.items()}
+    timing["rank" if isinstance(subject, RunSystem) else "search"] = time.perf_counter() - started
+    notes = [line for task in assembly.tasks.values() for line in (*same_items(task), *blank_queries(task))]
+    return assembly, ranked, timing, [*assembly.notes, *notes, *subject.notes[noted:], *equal_vectors(subject)]
+
+
+def labels_of(subject: System, tasks: Mapping[str, Task]) -> tuple[dict[str, Sequence[pa.Table | None]], list[str]]:
+    """The labels of the queries of each task, with those on texts that a model does not read whole; notes on these."""
+    notes, of_reading = reading_of(subject.encoder, tasks) if isinstance(subject, EncoderSystem) else ([], {})
+    return {name: [task.labels, of_reading.get(name)] for name, task in tasks.items()}, notes
 
 
 # Notes of an evaluation: what a reader must know before taking the numbers for what they seem.
@@ -291,11 +296,6 @@ def blank_queries(task: Task) -> list[str]:
     return [f"{task.name}: {counted(count, 'queries', 'are')} blank, and counted like the others"] if count else []
 
 
-def notes_on(tasks: Mapping[str, Task]) -> list[str]:
-    """Notes on what was searched with what, task by task."""
-    return [line for task in tasks.values() for line in (*same_items(task), *blank_queries(task))]
-
-
 def missing_positives(folds: Mapping[str, Sequence[Task]], ranks: Mapping[str, Sequence[Ranks]]) -> list[str]:
     """Notes on queries that cannot succeed: without a positive, or with positives outside the gallery."""
     notes = []
@@ -327,9 +327,3 @@ def joined_conditions(declared: Mapping[str, Any] | None, carried: Mapping[str, 
         stated = conditions.get("perturbation")
         conditions["perturbation"] = "; ".join(filter(None, [stated, carried["perturbation"]]))
     return conditions
-
-
-def least_depth(ranks: Mapping[str, Sequence[Ranks]]) -> int | None:
-    """The depth of the shallowest ranking; None where all are exact to the end."""
-    depths = [part.depth for parts in ranks.values() for part in parts if part.depth is not None]
-    return min(depths) if depths else None

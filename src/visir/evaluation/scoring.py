@@ -374,6 +374,12 @@ def ties_of(tasks: Iterable[Task]) -> Ties:
     return next(iter(rules), "id")
 
 
+def least_depth(ranks: Mapping[str, Sequence[Ranks]]) -> int | None:
+    """The depth of the shallowest ranking; None where all are exact to the end."""
+    depths = [part.depth for parts in ranks.values() for part in parts if part.depth is not None]
+    return min(depths) if depths else None
+
+
 def measures_of(tasks: Collection[Task]) -> list[str] | None:
     """The measures that are taken where nobody says: those of the tasks."""
     names = list(dict.fromkeys(name for task in tasks for name in task.measures))

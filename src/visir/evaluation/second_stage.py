@@ -11,15 +11,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from visir.encoders import load_cross_encoder
+from visir.encoders import load, load_cross_encoder
 from visir.encoders.base import Encoder
 from visir.encoders.cross_encoder import CrossEncoder
 from visir.errors import ConfigurationError, EncoderError
+from visir.evaluation.assembly import Assembly
 from visir.evaluation.folds import Ranked, restrict
 from visir.progress import pace
 from visir.records import Ranks, Run, Task, Ties
 from visir.retrieval.ranks import ranks_of
-from visir.retrieval.rerank import Content, Fusion, Reranked, Tail, check_second_stage, rerank_runs
+from visir.retrieval.rerank import Fusion, Reranked, Tail, check_second_stage, rerank_runs
 
 K_TEST = 128
 """The default number of re-ranked candidates: ALBEF's and X-VLM's k_test for Flickr30k (COCO: 256)."""
@@ -36,7 +37,49 @@ class SecondStage:
     root: str | Path | None = None  # the folder of stored scores
     workers: int | None = None  # the number of workers that read images
 
-    def after(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+    def without_its_own(self, encoding: Mapping[str, Any]) -> dict[str, Any]:
+        """Options of encoding without those that this stage takes too."""
+        return {name: value for name, value in encoding.items() if name not in ("store", "workers")}
+
+    def after(
+        self, first: Ranked, fields: Mapping[str, Any], assembly: Assembly, ties: Ties, timing: dict[str, float]
+    ) -> tuple[Ranked, dict[str, Any], list[str]]:
+        """Re-rank the runs of a first stage; its time is added to `timing`."""
+        # With the tail kept, ranks stay as exact as before: a document that is not among the candidates keeps its rank.
+        # Returns: ((ranks of each fold in its own gallery, new runs), the fields of the protocol, notes).
+        before, runs = first
+        judged_runs = {name: _judged(runs[name], tasks) for name, tasks in assembly.folds.items()}
+        content = assembly.tasks if assembly.collection is None else assembly.collection
+        done = rerank_runs(
+            judged_runs,
+            content,
+            self.cross_encoder,
+            self.k,
+            tail=self.tail,
+            fusion=self.fusion,
+            root=self.root,
+            workers=self.workers,
+        )
+        ranks: dict[str, list[Ranks]] = {}
+        for task, parts in assembly.folds.items():
+            run = done.runs[task]
+            ranks[task] = []
+            for fold, fold_task in enumerate(parts):
+                part = fold_task.judgements()
+                fold_run = run if len(parts) == 1 else restrict(run, fold_task.gallery, part.queries)
+                new_ranks = ranks_of(fold_run, part, ties)
+                if self.tail == "dropped":
+                    # The ranking ends by the protocol, not because it was cut: a measure may look deeper.
+                    new_ranks = replace(new_ranks, depth=None)
+                elif before[task][fold].depth is None:
+                    new_ranks = _joined(ranks_of(fold_run.cut(self.k), part, ties), before[task][fold], self.k)
+                ranks[task].append(new_ranks)
+        notes = self.notes(done, sum(timing.values()))
+        timing["re-rank"] = done.seconds
+        depth = None if self.tail == "dropped" else fields.get("depth")
+        return (ranks, dict(done.runs)), {**fields, **self.fields(fields), "depth": depth}, notes
+
+    def fields(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         """The protocol's fields on this stage, after those on earlier stages; see `stages_of`."""
         stage_fields = _said(self.k, self.cross_encoder.card.name, self.cross_encoder.head, self.tail, self.fusion)
         return {
@@ -62,6 +105,7 @@ def second_stage(
     k: int | None,
     tail: Tail,
     fusion: Fusion,
+    system: Any,
     *,
     conditions: Mapping[str, Any] | None,
     device: str | None,
@@ -69,15 +113,17 @@ def second_stage(
     store: Any = None,
     workers: int | None = None,
     **_: Any,
-) -> SecondStage:
-    """Read the options of a second stage; of those of encoding it takes `store` and `workers`."""
+) -> tuple[SecondStage, Any]:
+    """Read the options of a second stage, of those of encoding `store` and `workers`; and the system."""
     if rerank is None:
         raise ConfigurationError(
             "k_test, tail and fusion are of a second stage, and there is none.",
             hint="say by which model: rerank=MODEL (--rerank MODEL), or leave them out",
             code="test-tail-fusion-second",
         )
-    if isinstance(rerank, str):
+    if isinstance(rerank, str) and isinstance(system, str) and rerank == system:
+        rerank = system = load(rerank, device=device, dtype=dtype)  # one model for both stages, loaded once
+    elif isinstance(rerank, str):
         rerank = load_cross_encoder(rerank, device=device, dtype=dtype)
     cross_encoder = rerank.cross_encoder if isinstance(rerank, Encoder) else rerank
     if cross_encoder is None:
@@ -95,7 +141,7 @@ def second_stage(
             code="model-condition-words",
         )
     root = None if store is None else Path(store.root) / "matching"
-    return SecondStage(cross_encoder, k, tail, fusion, root, workers)
+    return SecondStage(cross_encoder, k, tail, fusion, root, workers), system
 
 
 def stages_of(runs: Iterable[Run]) -> dict[str, Any]:
@@ -122,50 +168,6 @@ def _said(k: int, matcher: str, head: str, tail: str, fusion: str) -> dict[str, 
     score = head + (" + first stage" if fusion == "sum" else "")
     behind = "nothing behind them" if tail == "dropped" else "the rest of the first stage behind them"
     return {"rerank": f"top {k}; {behind}", "matcher": f"{matcher}, {score}"}
-
-
-def apply(
-    stage: SecondStage,
-    first: Ranked,
-    fields: Mapping[str, Any],
-    source: Content,
-    folds: Mapping[str, Sequence[Task]],
-    ties: Ties,
-    timing: dict[str, float],
-) -> tuple[Ranked, dict[str, Any], list[str]]:
-    """Re-rank the runs of a first stage; its time is added to `timing`."""
-    # With the tail kept, ranks stay as exact as before: a document that is not among the candidates keeps its rank.
-    # Returns: ((ranks of each fold in its own gallery, new runs), the fields of the protocol, notes).
-    before, runs = first
-    judged_runs = {name: _judged(runs[name], tasks) for name, tasks in folds.items()}
-    done = rerank_runs(
-        judged_runs,
-        source,
-        stage.cross_encoder,
-        stage.k,
-        tail=stage.tail,
-        fusion=stage.fusion,
-        root=stage.root,
-        workers=stage.workers,
-    )
-    ranks: dict[str, list[Ranks]] = {}
-    for task, parts in folds.items():
-        run = done.runs[task]
-        ranks[task] = []
-        for fold, fold_task in enumerate(parts):
-            part = fold_task.judgements()
-            fold_run = run if len(parts) == 1 else restrict(run, fold_task.gallery, part.queries)
-            new_ranks = ranks_of(fold_run, part, ties)
-            if stage.tail == "dropped":
-                # The ranking ends by the protocol, not because it was cut: a measure may look deeper.
-                new_ranks = replace(new_ranks, depth=None)
-            elif before[task][fold].depth is None:
-                new_ranks = _joined(ranks_of(fold_run.cut(stage.k), part, ties), before[task][fold], stage.k)
-            ranks[task].append(new_ranks)
-    notes = stage.notes(done, sum(timing.values()))
-    timing["re-rank"] = done.seconds
-    depth = None if stage.tail == "dropped" else fields.get("depth")
-    return (ranks, dict(done.runs)), {**fields, **stage.after(fields), "depth": depth}, notes
 
 
 def _judged(run: Run, folds: Sequence[Task]) -> Run:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from visir.display import Displayed, brief, counted
 from visir.errors import ConfigurationError, ProtocolError, nearest
 from visir.evaluation.sources import check_open_options, open_tasks
-from visir.evaluation.systems.given import check_takes, opened, system_of
+from visir.evaluation.systems.given import opened, system_of
 from visir.evaluation.text_weight import composed_system
 from visir.files import json_bytes
 from visir.records import Qrels, Run, Task
@@ -168,11 +168,9 @@ def submit(
     split = next((known for known in whole.splits if known == split), f"{split}1" if split == "test" else split)
     part = whole.split(split)
     tasks = {wanted.task: _to_search(part.task(wanted.task)) for wanted in form.parts}
-    given = opened(system, tasks, device=device, dtype=dtype)
+    subject = system_of(opened(system, tasks, device=device, dtype=dtype), None, name, **encoding)
     if compose is not None:
-        given, _ = composed_system(given, compose, tasks, whole, split, **encoding)
-    check_takes(given, tasks)
-    subject = system_of(given, None, name, **encoding)
+        subject = composed_system(subject, compose, tasks, whole, split)
     unanswered = [task for task in tasks if not subject.answers(task)]
     if unanswered:
         raise ConfigurationError(

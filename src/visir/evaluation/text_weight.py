@@ -21,7 +21,8 @@ from visir.evaluation.measures import aggregate, parse
 from visir.evaluation.measures import measure as measure_ranks
 from visir.evaluation.scoring import score, skips_first, ties_of, without_first_answers
 from visir.evaluation.sources import open_tasks
-from visir.evaluation.systems.vectors import VectorSystem
+from visir.evaluation.systems.base import System
+from visir.evaluation.systems.vectors import EncoderSystem, VectorSystem
 from visir.records import Items, Protocol, Qrels, Ranks, Role, Run, Task, Ties, Vectors
 from visir.retrieval.fusion import Fusion, Normalisation, fuse
 from visir.retrieval.ranks import ranks_of
@@ -209,7 +210,7 @@ def choose_weight(
     for name, task in composed.items():
         for weight, of_task in _ranks(encoder, task, weights, rule, similarity, options).items():
             ranks[weight][name] = of_task
-    protocol = Protocol(assembly.source, assembly.fingerprint, split, relevance=assembly.relevance, ties=rule)
+    protocol = Protocol(assembly.source, assembly.fingerprint, split, ties=rule)
     labels = {name: [task.labels] for name, task in composed.items()}
     values = {}
     for weight, by_task in ranks.items():
@@ -264,7 +265,7 @@ _CHOSEN_ON = re.compile(r"sum\(\s*(?P<split>[A-Za-z][\w.+-]*)\s*\)")
 
 
 def composed_system(
-    given: Any,
+    subject: System,
     compose: CompositionRule | str,
     tasks: Mapping[str, Task],
     source: Any,
@@ -272,15 +273,11 @@ def composed_system(
     *,
     relevance: str | None = None,
     ties: Ties | None = None,
-    similarity: Similarity | None = None,
-    **encoding: Any,
-) -> tuple[Any, str]:
-    """The system of an evaluation, with the rule by which it composes queries."""
-    # compose: "sum(0.5)", "text", "image"; "sum(val)" chooses the weight on that split.
-    # Returns: the system, and how its weight was chosen.
-    if not isinstance(given, Encoder):
+) -> EncoderSystem:
+    """The system with the rule by which it composes queries: "sum(0.5)", …; "sum(val)" chooses it on that split."""
+    if not isinstance(subject, EncoderSystem):
         raise ConfigurationError(
-            f"compose = {compose!r} goes with a model; given is a {type(given).__name__}.",
+            f"compose = {compose!r} goes with a model; given is a {type(subject).__name__}.",
             hint="vectors and runs are composed already: leave compose out",
             code="compose-goes-model",
         )
@@ -292,7 +289,7 @@ def composed_system(
         )
     match = _CHOSEN_ON.fullmatch(str(compose).strip())
     if match is None:
-        return ComposedEncoder(given, CompositionRule.parse(compose)), ""
+        return subject.composed(CompositionRule.parse(compose))
     if match["split"] in (split or "all").split("+") or split in (None, "all"):
         raise ConfigurationError(
             f"compose = {compose!r}: the weight is chosen on {match['split']!r}, which is measured too "
@@ -302,18 +299,16 @@ def composed_system(
         )
     chosen = choose_weight(
         source,
-        given,
+        subject.encoder,
         match["split"],
         tasks=list(composed_tasks(tasks)),
         relevance=relevance,
         ties=ties,
-        similarity=similarity,
-        **encoding,
+        similarity=subject.asked_similarity,
+        **subject.options,
     )
-    return (
-        ComposedEncoder(given, CompositionRule.parse(chosen.compose)),
-        f"weight chosen on {chosen.split} by {chosen.measure}",
-    )
+    how_chosen = f"weight chosen on {chosen.split} by {chosen.measure}"
+    return subject.composed(CompositionRule.parse(chosen.compose), how_chosen)
 
 
 def any_of_both(tasks: Mapping[str, Task]) -> bool:

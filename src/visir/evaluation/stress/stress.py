@@ -26,7 +26,7 @@ from visir.evaluation.compare import few_units_notes, in_words
 from visir.evaluation.cross_modal import Estimator, dcg_cm
 from visir.evaluation.measures import RSUM_CUTOFFS
 from visir.evaluation.results import Saved
-from visir.evaluation.scoring import score
+from visir.evaluation.scoring import least_depth, score
 from visir.evaluation.sources import open_collection_of
 from visir.evaluation.stress.answers import RunFolder, is_run_folder, unknown_condition
 from visir.evaluation.stress.effect import (
@@ -373,15 +373,10 @@ def stress(
         estimating = EncoderSystem(estimator, **encoding)
         estimating.prepare(list(assembly.tasks.values()))
         judge = Estimator.of(estimating.by_modality())
-    depths = [
-        perturbation.ranks.depth
-        for perturbation in plain.values()
-        if perturbation.ranks is not None and perturbation.ranks.depth is not None
-    ]
     protocol = assembly.protocol(
         recall=recall,
         ties=ties,
-        depth=min(depths) if depths else None,
+        depth=least_depth({name: [found.ranks] for name, found in plain.items() if found.ranks is not None}),
         estimator=None if judge is None else judge.line,
         **subject.fields(),
     )

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from visir.encoders import load
 from visir.encoders.base import Encoder
 from visir.encoders.encoding import encode_items
-from visir.encoders.sources import check_accepted
 from visir.errors import ConfigurationError, RunError, nearest
+from visir.evaluation.assembly import Assembly
 from visir.evaluation.systems.base import System
 from visir.evaluation.systems.runs import RunSystem, by_task
 from visir.evaluation.systems.vectors import EncoderSystem, VectorSystem
@@ -112,10 +112,9 @@ def opened(given: Any, tasks: Mapping[str, Task], *, device: str | None = None, 
 def contestant(
     system: Any,
     vectors: Any,
-    tasks: Mapping[str, Task],
+    assembly: Assembly,
     name: str | None,
     *,
-    of_collection: bool,
     device: str | None = None,
     dtype: str = "float32",
 ) -> tuple[Any, str | None]:
@@ -126,12 +125,12 @@ def contestant(
             hint=FORMS,
         )
     if vectors is None:
-        return opened(system, tasks, device=device, dtype=dtype), name
-    files = _files(vectors)
+        return opened(system, assembly.tasks, device=device, dtype=dtype), name
+    tasks, files = list(assembly.tasks.values()), _files(vectors)
     if files:
-        given = vectors_of_files(files, list(tasks.values()), by_modality=of_collection)
+        given = vectors_of_files(files, tasks, by_modality=assembly.collection is not None)
         return given, name or Path(files[0].partition("?")[0]).stem
-    return vectors_by_side(vectors, list(tasks.values()), name), name
+    return vectors_by_side(vectors, tasks, name), name
 
 
 def _files(vectors: Any) -> list[str]:
@@ -156,14 +155,6 @@ def _run_of_task(task: str, given: Any, tasks: Mapping[str, Task]) -> Run:
         raise ConfigurationError(f"unknown task {task!r}", hint=nearest(task, tasks), code="unknown-task")
     run = read_run(given, task=task or None)
     return run if run.task in tasks else read_run(run, task=task_of(run, tasks))
-
-
-def check_takes(given: Any, tasks: Mapping[str, Task]) -> None:
-    """Raise at once what a model cannot encode of the tasks, before it encodes anything."""
-    if isinstance(given, Encoder) and not given.precomputed:
-        sides = [side for task in tasks.values() for side in (task.queries, task.documents)]
-        if not all(len(side) and set(side.kinds) <= given.modalities for side in sides):
-            check_accepted(given, sides)
 
 
 def _functions(given: object) -> dict[str, Any]:

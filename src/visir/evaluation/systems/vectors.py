@@ -12,9 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from visir.encoders.base import Encoder
-from visir.encoders.composed import OPTION
+from visir.encoders.composed import OPTION, ComposedEncoder, CompositionRule
 from visir.encoders.encoding import encode_items
 from visir.encoders.forms import joined_vectors
+from visir.encoders.sources import check_accepted
 from visir.errors import ConfigurationError, nearest, raise_faults
 from visir.evaluation.systems.base import System
 from visir.records import (
@@ -305,15 +306,38 @@ class EncoderSystem(System):
         super().__init__(name or encoder.card.name)
         check_options(encoder, options)
         self.encoder = encoder
-        self._similarity = similarity
+        self.asked_similarity = similarity
         self._zero_queries = zero_queries
-        self._options = options
+        self.options = options
         self._skip_broken = False
         self._vectors: dict[tuple[int, Role], tuple[Items, Vectors]] = {}
+        self._given_name, self._how_chosen = name, ""
+
+    def composed(self, rule: CompositionRule, how_chosen: str = "") -> EncoderSystem:
+        """The same system with another rule for items of a text and an image.
+
+        Args:
+            rule: How one vector is made of both.
+            how_chosen: How its weight was chosen, for the protocol.
+
+        Returns:
+            A new system.
+        """
+        made = EncoderSystem(
+            ComposedEncoder(self.encoder, rule),
+            self.asked_similarity,
+            self._given_name,
+            zero_queries=self._zero_queries,
+            **self.options,
+        )
+        made.search_device, made._how_chosen = self.search_device, how_chosen
+        return made
 
     def prepare(self, tasks: Sequence[Task], *, skip_broken: bool = False) -> None:
         """Encode the queries and documents of all tasks: images first, then texts."""
         self._skip_broken = skip_broken
+        if not self.encoder.precomputed:  # what it cannot encode is told at once, before it encodes anything
+            check_accepted(self.encoder, [side for task in tasks for side in (task.queries, task.documents)])
         # Every evaluation has items of its own: vectors of earlier ones would be held for nothing.
         wanted = {id(items) for task in tasks for items in (task.queries, task.documents)}
         # Those of an encoder without a version may be those of older code: they are computed anew.
@@ -339,7 +363,7 @@ class EncoderSystem(System):
         if key not in self._vectors:
             started = time.perf_counter()
             skip_broken = self._skip_broken and items.places is not None
-            vectors = encode_items(self.encoder, items, role, skip_broken=skip_broken, **self._options)
+            vectors = encode_items(self.encoder, items, role, skip_broken=skip_broken, **self.options)
             self._vectors[key] = (items, vectors)  # holding the items keeps their id() unique
             stage = f"encode {items.title}"
             self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - started
@@ -372,6 +396,8 @@ class EncoderSystem(System):
         fields = self._system([]).fields()
         if "text+image" not in self.encoder.modalities:  # a side of texts and images, but no item of both
             fields["composition"] = ""
+        if self._how_chosen:
+            fields["composition"] += f", {self._how_chosen}"
         return fields
 
     def origins(self) -> dict[str, str]:
@@ -393,7 +419,7 @@ class EncoderSystem(System):
         for task in tasks:
             self.vectors(task.queries, "query")
             self.vectors(task.documents, "document")
-        system = _Prepared(self.by_modality(), self._similarity, self.name, self)
+        system = _Prepared(self.by_modality(), self.asked_similarity, self.name, self)
         system.search_device = self.search_device
         return system
 
@@ -402,7 +428,7 @@ class EncoderSystem(System):
         queries = self.vectors(task.queries, "query")
         if task.condition != PLAIN:
             task = replace(task, qrels={task.relevances[0]: task.judgements().select(task.measured_queries())})
-        if self._zero_queries == "refused" or self._similarity == "dot" or not isinstance(queries, Embeddings):
+        if self._zero_queries == "refused" or self.asked_similarity == "dot" or not isinstance(queries, Embeddings):
             return task
         longest = np.abs(np.asarray(queries.vectors)).max(axis=1)
         zero = queries.ids.filter(pa.array(longest == 0))
