@@ -17,6 +17,7 @@ LEDGER: Any = importlib.import_module("ledger")
 
 CEILINGS: dict[str, tuple[int, int]] = {
     "core": (21, 2_600),  # wiring.py; former names of a registry; loops on disk
+    "stats": (6, 1_800),  # all intervals and tests, of which 600 lines are docstrings of its public names
     "storage": (7, 2_550),
     "records": (12, 4_500),
     "collections": (47, 15_900),  # layouts of one's own, rows in batches; shop tables are read here for catalogues too
@@ -24,11 +25,11 @@ CEILINGS: dict[str, tuple[int, int]] = {
     "training + sparse": (36, 10_650),
     "robustness + shortcuts": (26, 4_250),
     "retrieval": (48, 14_200),
-    "evaluation": (55, 17_400),  # published/denominators.py; four more readings of explain
+    "evaluation": (54, 16_650),  # published/denominators.py; four more readings of explain
     "reports": (27, 6_700),
     "cli": (16, 5_150),
     "library": (49, 13_500),
-    "sessions": (43, 12_450),
+    "sessions": (43, 12_150),
     "products": (28, 7_100),
     "studies": (6, 1_400),
     "papers (own distribution)": (22, 5_850),
