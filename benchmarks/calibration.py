@@ -1,6 +1,6 @@
 """Do the tests and intervals of visir keep their promises? Simulated worlds in which the truth is known.
 
-    python benchmarks/calibration.py --out runs/calibration        # the tables of docs/background/significance.md
+    python benchmarks/calibration.py --out runs/calibration        # the tables of docs/background/statistics.md
     python benchmarks/calibration.py --quick --only "compare*"
 
 A test promises that of differences that are none at most 5 % are called significant; an interval that it holds the

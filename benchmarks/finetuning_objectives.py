@@ -13,7 +13,7 @@ Three studies of the same rows (thesis, section 4.8):
 
 Every training is a process of its own on one thread; what is finished is kept, and the same command goes on where it
 was stopped. rsum and probes as mean ± standard deviation over seeds; Δ against InfoNCE, p over images and seeds
-together (`visir.evaluation.cross_modal`), Holm over the rows of a table. Tables go into OUT/STUDY.md.
+together (`visir.stats.difference`), Holm over the rows of a table. Tables go into OUT/STUDY.md.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ recipe `flickr8k-heads`) from scratch. The words of Chinese are characters, in t
 seeds. What is finished stays: run it again, and it goes on where it was stopped.
 
 Two tables: each language against English, and "all" against the model of the language alone, on the same test photos.
-Intervals (95 %) and p are over photos and seeds together (`visir.evaluation.cross_modal`), p corrected by Holm.
+Intervals (95 %) and p are over photos and seeds together (`visir.stats.difference`), p corrected by Holm.
 """
 
 from __future__ import annotations

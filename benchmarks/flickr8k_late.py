@@ -6,7 +6,7 @@
 
 Trains `flickr8k-late` and `flickr8k-heads` (over the same two views, with and without its bag of words) with the seeds
 0, 1, 2, evaluates every checkpoint on the test split, and prints a table: hits, significance over photos and seeds
-(`visir.evaluation.cross_modal`), bytes for each photo, milliseconds for each query. Photos of the late models are
+(`visir.stats.difference`), bytes for each photo, milliseconds for each query. Photos of the late models are
 measured with token pooling too (`visir.retrieval.pool_tokens`), which is applied to what is searched and needs no
 training. What is finished is taken as it is: run it again, and it goes on where it was stopped. Overlays are pages
 with Flickr8k's photos: do not commit them.

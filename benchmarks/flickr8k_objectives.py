@@ -9,7 +9,7 @@ a process of its own on one thread, so that its figures do not depend on how man
 kept: run it again, and it goes on where it was stopped; a checkpoint of another recipe than today's is refused.
 
 Significance: every objective against its contrastive baseline, over photos and seeds together
-(`visir.evaluation.cross_modal`), Holm over all of them.
+(`visir.stats.difference`), Holm over all of them.
 """
 
 from __future__ import annotations

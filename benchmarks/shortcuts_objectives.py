@@ -5,7 +5,7 @@
 Trains a recipe under InfoNCE alone, with LTD and with IFM, each without and with unique shortcuts, and evaluates the
 test split *without* them, as the tables do, and, where they were trained with, also with them. rsum as mean ± standard
 deviation over seeds; an arrow where the difference to InfoNCE under the same training is significant over images and
-seeds together (`visir.evaluation.cross_modal`, Holm over all rows). Finished trainings are kept.
+seeds together (`visir.stats.difference`, Holm over all rows). Finished trainings are kept.
 
     --recipe flickr8k-heads --set shortcuts.shuffles=4        # heads over frozen encoders: what came trained stays
 """

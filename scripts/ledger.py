@@ -29,6 +29,7 @@ from sources import PACKAGES, ROOT, module_of, python_files
 SOURCE = ROOT / "src"
 GROUPS = {
     "core": ("core",),
+    "stats": ("stats",),
     "storage": ("storage",),
     "records": ("records",),
     "collections": ("collections",),

@@ -137,6 +137,7 @@ PARTS: dict[str, Part] = {
         "The measures, and significance.",
         ("visir.evaluation.measures.*", "visir.evaluation.measures.Measure"),
     ),
+    "stats": Part("visir.stats", "Intervals, tests and corrections, for values of your own too.", ("visir.stats.*",)),
     "published": Part(
         "visir.evaluation.published",
         "Printed tables of papers, and how far a result agrees.",

@@ -18,6 +18,7 @@ Measure
     visir.profile(model, "mine.csv")                     what a model can do: every task at hand, by strength, as a page
     visir.compare(first, second)                         a Comparison: differences with intervals and p-values
     visir.report("results/clip", "results/siglip")       anything measured, described again: page, LaTeX, side by side
+    visir.stats                                          intervals, tests and corrections of values of your own
     visir.denominators("t2i R@1=37.82,R@5=82.36")       which numbers of queries can give printed digits
     visir.explain(evaluation, …)                         which reading of the protocol gives a published number
     visir.read_run("run.trec")                           runs of other tools
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from visir import products as products
     from visir import sessions as sessions
     from visir import shortcuts as shortcuts
+    from visir import stats as stats
     from visir.collections import open as open
     from visir.collections.check import check as check
     from visir.encoders import Encoder as Encoder

@@ -264,6 +264,25 @@ def test_values_at_chance_are_called_so() -> None:
     assert "are at chance, no better than a random ranking" in found.sentence
 
 
+@pytest.mark.parametrize("images", [60, 200])
+def test_values_at_chance_of_a_small_gallery_are_called_so(images: int) -> None:
+    """Of 60 candidates a random ranking has up to 37 % at 10, but 10 % at 1: six values together are clear."""
+    collection = make_collection(images, 5)
+    vectors, random = random_pair(collection, noise=1.0), np.random.default_rng(5)
+    shuffled = replace(vectors[1], vectors=vectors[1].vectors[random.permutation(len(vectors[1]))])
+    found = explain(visir.evaluate(collection, vectors), numbers(visir.evaluate(collection, (vectors[0], shuffled))))
+    assert found.verdict == "chance" and "are at chance, no better than a random ranking" in found.sentence
+
+
+def test_of_few_candidates_chance_says_nothing() -> None:
+    """Of 12 candidates a random ranking may find a third at once."""
+    collection = make_collection(12, 5)
+    vectors, random = random_pair(collection, noise=1.0), np.random.default_rng(5)
+    shuffled = replace(vectors[1], vectors=vectors[1].vectors[random.permutation(len(vectors[1]))])
+    found = explain(visir.evaluate(collection, vectors), numbers(visir.evaluate(collection, (vectors[0], shuffled))))
+    assert "are at chance" not in found.sentence
+
+
 def test_captions_in_another_order_are_named() -> None:
     """Caption i taken for one of image i mod n: at chance, but with certain digits."""
     own = visir.evaluate(TWO, VECTORS, depth=400)

@@ -12,7 +12,6 @@ from visir.errors import ConfigurationError, VisirError
 from visir.evaluation.folds import clusters_of
 from visir.records import Items, Qrels, Task, TaskFile, TaskSet
 from visir.stats import estimate
-from visir.stats.means import share_interval
 
 TEXTS = {"q1": "red", "q2": "two", "q3": "blue", "q4": "three"}
 ANSWERS = {"d1": "red", "d2": "three", "d3": "blue"}
@@ -146,11 +145,11 @@ def test_several_tasks_of_one_source() -> None:
 
 
 def test_the_interval_of_a_share() -> None:
-    low, high = share_interval([1] * 8 + [0] * 2)
+    low, high = estimate([1] * 8 + [0] * 2).ends
     assert (round(low, 4), round(high, 4)) == (0.4902, 0.9433)  # Wilson 1927, by hand
-    assert share_interval([0, 0, 0])[0] == 0.0
-    twice = share_interval(np.repeat([1] * 8 + [0] * 2, 2), np.repeat(np.arange(10), 2))
+    assert estimate([0, 0, 0]).ends[0] == 0.0
+    twice = estimate(np.repeat([1] * 8 + [0] * 2, 2), np.repeat(np.arange(10), 2)).ends
     assert twice[0] < low and twice[1] > high  # the same ten units; t in place of z, error with n - 1
-    one = share_interval([1, 1, 1, 1], ["a"] * 4)
-    assert one == share_interval([1])
+    one = estimate([1, 1, 1, 1], ["a"] * 4).ends
+    assert one == estimate([1]).ends
     assert estimate([1, 3, 5]).ends[0] < 3 < estimate([1, 3, 5]).ends[1]

@@ -25,7 +25,7 @@ from visir.evaluation.language import LanguageModel, language_model
 from visir.records import Collection, EncoderCard, Items, Pools, Qrels, Task
 from visir.reports.page import page_bytes
 from visir.reports.profile import profile_report, profile_table
-from visir.stats.means import share_interval
+from visir.stats import estimate
 from visir.studies.profile import profile as profile_call
 from visir.studies.profile import result as search_task
 from visir.studies.profile.profile import CAPTIONS, DATA_SETS, DataAtHand, generated_tasks, tasks_of
@@ -73,7 +73,7 @@ def test_a_score_its_chance_its_interval_and_its_strength(tmp_path: Path) -> Non
     assert (row.name, row.ability, row.queries, row.candidates) == ("mine/text-to-image", "retrieval", 4, "4")
     assert (row.score, row.chance, row.reference) == (0.75, 0.25, 0.0)
     assert row.strength == pytest.approx(2 / 3) and row.between(0.0) == pytest.approx(-1 / 3)
-    assert (row.low, row.high) == share_interval([1, 1, 1, 0], ["red", "green", "blue", "grey"])  # by picture
+    assert (row.low, row.high) == estimate([1, 1, 1, 0], ["red", "green", "blue", "grey"]).ends  # by picture
     assert row.difference is not None and row.difference.mean == 0.75
     # Three hits gained, none lost, half a query more of each outcome: (3.5 − 0.5) / 6 = 1/2 (Agresti and Min).
     assert row.difference.low == pytest.approx(0.5 - 1.959964 * (3.5 + 0.5 - 3**2 / 6) ** 0.5 / 6, abs=1e-5)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from visir import stats
+import visir.stats as stats
 from visir.fingerprint import hash_json
 
 if TYPE_CHECKING:
@@ -81,7 +81,8 @@ def difference_interval(first: Draws | None, second: Draws | None) -> tuple[floa
     """The 95 % interval of first − second; None where one of them has no draws."""
     if first is None or second is None:
         return None
-    return stats.central(first - second)  # draws of few units have the tails of t already
+    gaps = first - second
+    return stats.estimate_of_draws(float(gaps.mean()), gaps).ends  # draws of few units have the tails of t already
 
 
 def _seed(names: Sequence[str]) -> int:

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from visir import stats
+import visir.stats as stats
 from visir.display import Tabular, brief, counted
 from visir.evaluation.published import Published
 from visir.evaluation.published.denominators import ends_early, remarks
@@ -173,7 +173,7 @@ def _by_system(values: Mapping[ValueKey, float]) -> dict[str, dict[str, float]]:
 
 def mean_draws(cells: Sequence[TableCell], label: str) -> Draws | None:
     """Draws of the mean of a value over finished cells of one row, one for each seed."""
-    # Queries and seeds are both samples, so their deviations add up (as in `visir.evaluation.cross_modal`): those over
+    # Queries and seeds are both samples, so their deviations add up (as in `visir.stats`): those over
     # queries are the mean of the cells' own, which are of the same queries; those over seeds have the tails of
     # Student's t. Seed i of one system is paired with seed i of another. Where the seeds are folds, the value of a fold
     # already has the chance of its queries in it.
@@ -394,7 +394,7 @@ def agreement(blocks: Sequence[Sequence[PairOrder]], checks: Sequence[TrendCheck
         agreeing = agreeing + (rng.random(SAMPLES) < check.chance)
     shares = np.divide(agreeing, counted, out=np.zeros(SAMPLES), where=counted > 0)
     same = [pair.agrees for pair in pairs if pair.agrees is not None] + [bool(check.agrees) for check in counted_checks]
-    by_chance = len(same) * np.array([shares.mean(), *stats.central(shares)])
+    by_chance = len(same) * np.array([shares.mean(), *stats.estimate_of_draws(0.0, shares).ends])
     return Agreement(len(pairs) + len(checks), len(same), sum(same), *by_chance.tolist())
 
 

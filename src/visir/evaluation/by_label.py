@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from visir import stats
+import visir.stats as stats
 from visir.display import Plotted, Tabular, brief, counted
 from visir.errors import VisirError, nearest
 from visir.evaluation.folds import clusters_of

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from visir import stats
+import visir.stats as stats
 from visir.collections import read_qrels
 from visir.display import Displayed, Plotted, Tabular, brief, counted
 from visir.errors import ConfigurationError, ProtocolError, VisirError, nearest, raise_faults

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from visir import stats
+import visir.stats as stats
 from visir.display import Displayed, Plotted, Tabular, brief, counted
 from visir.errors import CollectionError, ConfigurationError, nearest, raise_faults
 from visir.evaluation.assembly import choose

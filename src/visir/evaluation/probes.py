@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from visir import stats
+import visir.stats as stats
 from visir.display import Displayed, Plotted, Tabular, brief, counted
 from visir.encoders import encode_dense, load
 from visir.errors import CollectionError, EmbeddingError, VisirError, nearest, raise_faults, require

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 from scipy.sparse import csr_array, vstack
 
-from visir import stats
+import visir.stats as stats
 from visir.display import Tabular, brief, counted
 from visir.encoders.store import Store
 from visir.errors import ConfigurationError, nearest, raise_faults

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from visir.sessions.definition import load_mapping as load_mapping
     from visir.sessions.definition import preset as preset
     from visir.sessions.definition import presets as presets
-    from visir.sessions.description.describe import Characterisation as Characterisation
+    from visir.sessions.description import Characterisation as Characterisation
     from visir.sessions.description.describe import describe as describe
     from visir.sessions.making import Sessions as Sessions
     from visir.sessions.making import make as make

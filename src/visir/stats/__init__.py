@@ -24,7 +24,7 @@ from visir.stats.differences import Correction, TestedDifference, TestName, adju
 from visir.stats.looks import DifferenceOverTime, RunningSums, counts_by_chance, sample_ratio, sequential
 from visir.stats.means import NO_INTERVAL, Estimate, estimate, of_counts
 from visir.stats.moments import Moments, difference_of_moments, of_moments, standardised_rates
-from visir.stats.resampling import central, draws_of_few, estimate_of_draws, resample, resampled_sums
+from visir.stats.resampling import draws_of_few, estimate_of_draws, resample, resampled_sums
 
 __all__ = [
     "NO_INTERVAL",
@@ -36,7 +36,6 @@ __all__ = [
     "TestName",
     "TestedDifference",
     "adjust",
-    "central",
     "counts_by_chance",
     "difference",
     "difference_of_moments",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import nan
 from typing import Literal, get_args
 
@@ -159,7 +159,7 @@ def difference(
         second = np.asarray(b, np.float64)
         if second.ndim and second.shape != first.shape:
             raise VisirError(
-                f"{first.shape} values of one system and {second.shape} of the other.",
+                f"{first.shape[0]} values of one system and {second.shape[0]} of the other.",
                 hint="of the same queries, in one order; or paired=False",
                 code="values-of-two-systems",
             )
@@ -173,7 +173,7 @@ def difference(
         else:
             tested = _paired(first, second, clusters, test, level, seed)
     low, high = within(tested.ends, (lowest, highest))
-    return TestedDifference(tested.value, low, high, tested.p, level, tested.units, tested.method, tested.reason)
+    return replace(tested, low=low, high=high)
 
 
 def adjust(p: ArrayLike, method: Correction = "holm") -> Floats:
@@ -400,7 +400,7 @@ def difference_interval(
     """The confidence interval of the mean of `values` − `baseline`, paired."""
     # - Hits (both sides 0 or 1): Agresti and Min (2005), half a query added to each of the four outcomes. Near a
     #   ceiling most differences are 0, and Student's t is then too narrow, or has no interval at all. With clusters the
-    #   number of queries is the effective one, as in `share_interval`.
+    #   number of queries is the effective one, as of a share.
     # - Six to nine units: the interval that belongs to the exact sign-flip test, from the means of all subsets of units
     #   (Hartigan 1969). It contains 0 exactly when p of `paired_t` is above 1 − `level`.
     # - Otherwise `mean_interval`. With two to five units it rests on differences that are about normal.

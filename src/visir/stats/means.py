@@ -90,7 +90,7 @@ def estimate(
         VisirError: There is no value, one is not finite, or clusters are of another length.
 
     Source:
-        `benchmarks/calibration.py` measures what it keeps: https://visir.readthedocs.io (background, statistics).
+        Wilson, JASA 22, 1927; Korn and Graubard, Survey Methodology 24, 1998; Woodruff, JASA 47, 1952.
 
     Example:
         >>> from visir import stats
@@ -254,13 +254,6 @@ def wilson(p: float, n: float, z: float) -> Interval:
     return min(p, max(0.0, middle - half)), max(p, min(1.0, middle + half))
 
 
-def share_interval(values: object, clusters: object = None, *, level: float = 0.95) -> Interval:
-    """Wilson's interval of a share, (n,) zeros and ones, over as many queries as it is worth."""
-    # Where all values are equal the clusters have no error; then every cluster counts as one query.
-    array = np.asarray(values, np.float64)
-    return wilson(float(array.mean()), *effective(array, *unit_sums(array, clusters), level))
-
-
 def mean_interval(differences: object, clusters: object = None, *, level: float = 0.95) -> Interval:
     """The interval of a mean by Student's t; (NaN, NaN) where there is no spread."""
     # From ten units on it contains 0 exactly when p of `paired_t` is above 1 − `level`.
@@ -281,7 +274,7 @@ def _of_units(sums: Floats, sizes: Floats, level: float) -> Interval:
 def median_interval(values: object, clusters: object = None, *, level: float = 0.95) -> Interval:
     """The interval of a median: two of the values themselves (Woodruff 1952)."""
     # A value is below the median or not, so Wilson's interval of a share of one half says which of the sorted values
-    # are the ends. With clusters, queries count as many as they are worth, as in `share_interval`.
+    # are the ends. With clusters, queries count as many as they are worth, as those of a share.
     # values: (n,) one value per query; infinite ones are allowed ("not found").
     # Returns: (low, high); (NaN, NaN) of fewer than six values, which need not hold the median between them.
     check_level(level)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from visir.errors import VisirError
-from visir.stats.means import NO_INTERVAL, Estimate, Floats, Interval, check_level
+from visir.stats.means import NO_INTERVAL, Estimate, Floats, check_level
 
 _ENTRIES = 4_000_000  # counts in memory at once: 32 MB
 
@@ -115,8 +115,8 @@ def resampled_sums(
     return drawn
 
 
-def estimate_of_draws(value: float, draws: Floats, units: int, *, level: float = 0.95) -> Estimate:
-    """Estimate a statistic from its bootstrap draws: the expanded percentile interval.
+def estimate_of_draws(value: float, draws: Floats, units: int | None = None, *, level: float = 0.95) -> Estimate:
+    """Estimate a statistic from its draws: the expanded percentile interval of a bootstrap, or the plain one.
 
     Resampling n units has the variance (n − 1) / n and the tails of the normal distribution. The expanded interval
     (Hesterberg 2015) takes quantiles further out, such that a mean gets about Student's t interval.
@@ -124,7 +124,8 @@ def estimate_of_draws(value: float, draws: Floats, units: int, *, level: float =
     Args:
         value: The statistic of all units.
         draws: (samples,) the statistic of each draw. A draw without a value (a division by zero) is left out.
-        units: How many units were drawn from.
+        units: How many units were drawn from. None: the draws have the tails that they need (`draws_of_few`), and their
+            central part is the interval.
         level: How often the interval is to hold the truth, between 0 and 1.
 
     Returns:
@@ -140,6 +141,10 @@ def estimate_of_draws(value: float, draws: Floats, units: int, *, level: float =
     """
     from scipy.special import ndtr, stdtrit
 
+    if units is None:
+        tail = round((1 - level) / 2, 12)  # of 0.95 just 0.025
+        low, high = np.quantile(draws, [tail, 1 - tail])
+        return Estimate(value, float(low), float(high), level, 0, "central part of draws")
     how, tail = "expanded percentile bootstrap", (1 - level) / 2
     defined = draws[np.isfinite(draws)]
     if units < 2 or len(defined) < (1 - tail) * len(draws):
@@ -147,27 +152,6 @@ def estimate_of_draws(value: float, draws: Floats, units: int, *, level: float =
     outer = float(ndtr(np.sqrt(units / (units - 1)) * stdtrit(units - 1, tail)))
     low, high = np.quantile(defined, [outer, 1 - outer])
     return Estimate(value, float(low), float(high), level, units, how)
-
-
-def central(draws: Floats, level: float = 0.95) -> Interval:
-    """Between which values the central draws lie, where draws have the tails that they need (`draws_of_few`).
-
-    Args:
-        draws: (samples,) values.
-        level: The share of the draws between the ends.
-
-    Returns:
-        (low, high).
-
-    Example:
-        >>> import numpy as np
-        >>> from visir import stats
-        >>> [round(end, 3) for end in stats.central(np.linspace(0, 1, 1001))]
-        [0.025, 0.975]
-    """
-    tail = round((1 - level) / 2, 12)
-    low, high = np.quantile(draws, [tail, 1 - tail])
-    return float(low), float(high)
 
 
 def draws_of_few(values: Floats, variance: float, *, samples: int = 1_000, seed: int = 0) -> Floats:
@@ -191,7 +175,7 @@ def draws_of_few(values: Floats, variance: float, *, samples: int = 1_000, seed:
         >>> import numpy as np
         >>> from visir import stats
         >>> drawn = stats.draws_of_few(np.array([[1.0], [2.0], [3.0]]), 1 / 3)
-        >>> round(stats.central(drawn[:, 0])[1], 1)  # Student's t of three: 4.30 · 1 / √3
+        >>> round(stats.estimate_of_draws(0, drawn[:, 0]).high, 1)  # Student's t of three: 4.30 · 1 / √3
         2.5
     """
     from scipy.special import chdtri

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from visir import stats
+import visir.stats as stats
 from visir.display import Plotted, Tabular, brief, counted
 from visir.errors import VisirError
 from visir.evaluation.results import Saved, plain

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from visir import stats
+import visir.stats as stats
 from visir.evaluation.explaining.world import Part, Places, World, place_among
 from visir.evaluation.measures import RSUM_CUTOFFS
 from visir.evaluation.published.judge import LABEL, decimals_of

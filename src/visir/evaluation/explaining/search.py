@@ -716,8 +716,8 @@ class Search:
         samples = min(len(ranks.weights), max(ranks.sizes) if task == "t2i" else len(ranks.weights))
         half = 10.0**-self.decimals / 2
         bounds = {k: interval_of_chance(ranks, k, samples) for k in recalls}
-        if any(high > 20 for _, high in bounds.values()):
-            return "above"  # so few candidates that chance says nothing
+        if min(high for _, high in bounds.values()) > 20:
+            return "above"  # so few candidates that chance says nothing, at no cutoff
         if all(bounds[k][0] - half <= value <= bounds[k][1] + half for k, value in recalls.items()):
             return "above" if all(plain.recall(k, 100.0) <= bounds[k][1] for k in recalls) else "at"
         deepest = max(recalls)

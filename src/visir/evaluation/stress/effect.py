@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from visir import stats
+import visir.stats as stats
 from visir.display import Displayed, Tabular, brief, counted
 from visir.errors import ConfigurationError, VisirError
 from visir.evaluation.by_label import check_label, queries_by_value

@@ -12,7 +12,7 @@ from itertools import combinations
 from math import isnan
 from typing import Literal
 
-from visir import stats
+import visir.stats as stats
 from visir.sessions.description.session_log import By, SessionLog
 from visir.sessions.sql import text_literal, weekday_sql
 from visir.stats import Moments

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from math import isnan
 from typing import Any, Literal
 
-from visir import stats
+import visir.stats as stats
 from visir.display import Plotted, Tabular, brief, listed
 
 

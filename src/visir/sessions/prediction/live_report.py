@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from visir import stats
+import visir.stats as stats
 from visir.sessions.features import LIVE_FEATURES, LearntFeatures
 from visir.sessions.prediction.models import LiveClassifier, expanded, smoothed
 from visir.sessions.table_labels import Bools, Floats, Ints, SessionExamples

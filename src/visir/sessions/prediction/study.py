@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from visir import stats
+import visir.stats as stats
 from visir.display import Plotted, Tabular, brief
 from visir.errors import ConfigurationError, VisirError, docs_page, nearest, raise_faults, require
 from visir.files import json_bytes

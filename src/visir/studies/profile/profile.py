@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from visir import stats
+import visir.stats as stats
 from visir.collections import open_source
 from visir.collections.scenes.generate import RELEVANCE, scenes
 from visir.encoders import load
