@@ -160,7 +160,7 @@ def test_the_vocabulary(names: dict[str, str], tmp_path: Path) -> None:
     tiny.write_vocabulary(beside)
     for encoder in (by_file, by_folder, load(name, device="cpu")):
         assert encoder.card.text_preprocessing == expected.card.text_preprocessing
-    by_file.pretrained_tower("text").tokens._tokenizer.save_pretrained(tmp_path / "fast")  # type: ignore[attr-defined]
+    by_file.pretrained_tower("text").reader.prepare.__self__._tokenizer.save_pretrained(tmp_path / "fast")  # type: ignore[attr-defined]
     (tmp_path / "fast" / "vocab.txt").unlink(missing_ok=True)
     fast = load(f"{name}&tokenizer={tmp_path / 'fast'}", device="cpu")
     assert np.array_equal(fast.encode_texts(tiny.CAPTIONS), expected.encode_texts(tiny.CAPTIONS))

@@ -318,7 +318,7 @@ def test_a_tokenizer_of_another_model(copy: Path) -> None:
 
 def test_a_token_that_was_added_and_has_no_vector(clip: Path) -> None:
     encoder = load(clip, device="cpu")
-    encoder.pretrained_tower("text").tokens.vocabulary = 10  # type: ignore[attr-defined]
+    encoder.pretrained_tower("text").reader.prepare.__self__.vocabulary = 10  # type: ignore[attr-defined]
     with refused(EncoderError, "10", code="token-outside-model-vocabulary"):
         encoder.encode_texts(["a dog"])
 

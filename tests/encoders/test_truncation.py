@@ -26,7 +26,7 @@ from visir.encoders.base import Encoder
 from visir.encoders.intake import truncate_texts
 from visir.encoders.loading import load
 from visir.encoders.models.joined import JoinedTexts
-from visir.encoders.models.openclip import OpenClipTextTower
+from visir.encoders.models.openclip import text_tower
 from visir.encoders.models.towers import PretrainedTowersEncoder, TowersEncoder
 from visir.encoders.towers.base import Head, HeadSpec, Tower
 from visir.encoders.towers.gru import GRUBackbone, WordVocabulary
@@ -272,7 +272,8 @@ class _Clips:
 def test_the_class_token_of_clips_takes_a_place(names: dict[str, str], tmp_path: Path) -> None:
     tiny.wordpiece_tokenizer(tmp_path, limit=512)
     source: Any = load(names["tiny-bert"], device="cpu").pretrained_tower("text")  # type: ignore[attr-defined]
-    pretrained_tower = OpenClipTextTower(source.network.model, source.configuration, {}, _Clips(tmp_path), "{}")
+    configuration = json.loads(source.files()["open_clip_config.json"])["model_cfg"]
+    pretrained_tower = text_tower(source.network.model, configuration, {}, _Clips(tmp_path), "{}")
     # 12 places: three for start, end and class, six for the digits, three for words.
     assert pretrained_tower.truncate(["dog " * 9], FIRST) == ["dog dog dog"]
 

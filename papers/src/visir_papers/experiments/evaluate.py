@@ -16,7 +16,7 @@ from visir.collections import open_collection
 from visir.collections.images import ImageReader
 from visir.encoders import load
 from visir.encoders.base import Encoder
-from visir.encoders.models.fusion import BERT, XVLM, FusionImageTower, FusionModel, FusionTextTower, Sizes
+from visir.encoders.models.fusion import BERT, XVLM, FusionModel, Sizes, image_tower, text_tower
 from visir.encoders.models.small import find_vocabulary, plain_caption
 from visir.errors import VisirError, nearest
 from visir.evaluation.evaluate import evaluate
@@ -267,8 +267,8 @@ def _trained(train: Collection, text: dict[str, Any], checkpoint: Path, steps: i
         for layer in (*model.text.modules(), *model.fusion.modules(), *model.itm_head.modules()):
             if isinstance(layer, nn.Linear):  # BERT's own deviation, 0.02, is made for a width of 768
                 nn.init.normal_(layer.weight, std=layer.in_features**-0.5)
-        image_half = FusionImageTower(model)
-        text_half = FusionTextTower(model, files, max_length=40, max_words=30, template="{}")
+        image_half: Any = image_tower(model)
+        text_half: Any = text_tower(model, files, max_length=40, max_words=30, template="{}")
         pixels = image_half.collate(image_half.prepare_all([reader.open(row) for row in range(train.images.num_rows)]))
         tokens = text_half.prepare_all(train.captions["text"].to_pylist())
         captions = _captions_of(train)

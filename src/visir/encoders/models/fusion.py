@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import orjson
@@ -36,7 +36,7 @@ from visir.encoders.models.towers import MatchingHead, PretrainedTowersEncoder
 from visir.encoders.towers.base import Inputs, to_device
 from visir.encoders.towers.pretrained_backbone import (
     PretrainedBackbone,
-    TokenTower,
+    Reader,
     random_weights,
     recompute_activations,
 )
@@ -45,10 +45,6 @@ from visir.errors import EncoderError, raise_faults
 from visir.files import read_json, read_text, user_path
 from visir.options import split_options
 from visir.records import EncoderCard, Modality
-
-if TYPE_CHECKING:
-    pass
-
 
 BERT: Mapping[str, Any] = {
     "hidden_size": 768,
@@ -291,83 +287,48 @@ class _Projected(nn.Module):
         return vectors
 
 
-class _FusionTower(PretrainedBackbone):
-    """What the two towers have in common."""
-
-    family: ClassVar[str] = "fusion"
-    network: _Projected
-
-    def __init__(self, model: FusionModel) -> None:
-        super().__init__()
-        self.model_kind, self.sizes, self.outputs = model.family.kind, model.sizes, model.sizes.dimension
-
-
-class FusionImageTower(_FusionTower):
+def image_tower(model: FusionModel) -> PretrainedBackbone:
     """Images squeezed to a square (bicubic), normalised with CLIP's mean and deviation."""
-
-    modality: Modality = "image"
-
-    def __init__(self, model: FusionModel) -> None:
-        super().__init__(model)
-        self.network = _Projected(model.vision, model.vision_proj)
-        side = self.sizes.image
-        self.input = ImageInput(size=(side, side), normalise="clip", resize="squash", interpolation="bicubic")
-
-    def prepare_all(self, items: Sequence[Any]) -> list[Any]:
-        """uint8 (H, W, 3) of each image."""
-        return [self.input.prepare(image) for image in items]
-
-    def collate(self, prepared: Sequence[Any]) -> Inputs:
-        """float32 (n, 3, H, W)."""
-        return torch.from_numpy(self.input.batch(prepared))
-
-    def preprocessing(self) -> dict[str, Any]:
-        """How images become inputs."""
-        return self.input.to_dict()
-
-    def options(self) -> dict[str, Any]:
-        """The sizes."""
-        return {"model": self.model_kind, "sizes": self.sizes.to_dict()}
-
-    def files(self) -> dict[str, bytes]:
-        """None: the sizes say everything."""
-        return {}
-
-    def checkpoint_gradients(self) -> None:
-        """timm's own switch."""
-        self.network.tower.set_grad_checkpointing(True)
+    side = model.sizes.image
+    made = ImageInput(size=(side, side), normalise="clip", resize="squash", interpolation="bicubic")
+    return PretrainedBackbone(
+        _Projected(model.vision, model.vision_proj),
+        Reader(
+            "fusion",
+            "image",
+            prepare=lambda images: [made.prepare(image) for image in images],
+            collate=lambda prepared: torch.from_numpy(made.batch(prepared)),
+            values=made.to_dict,
+        ),
+        outputs=model.sizes.dimension,
+        options={"model": model.family.kind, "sizes": model.sizes.to_dict()},
+        files=dict,  # the sizes say everything
+        checkpoint=lambda network: network.tower.set_grad_checkpointing(True),
+    )
 
 
-class FusionTextTower(TokenTower, _FusionTower):
+def text_tower(
+    model: FusionModel, files: dict[str, bytes], *, max_length: int, max_words: int, template: str
+) -> PretrainedBackbone:
     """Texts as plain captions through BERT's uncased tokenizer and the lower layers."""
-
-    def __init__(
-        self, model: FusionModel, files: dict[str, bytes], *, max_length: int, max_words: int, template: str
-    ) -> None:
-        super().__init__(model)
-        self.network = _Projected(model.text, model.text_proj)
-        self._vocabulary = files
-        self._asked = {"max_length": max_length, "max_words": max_words, "template": template}
-        self.tokens = CaptionTokens(
-            files,
-            vocabulary=int(self.sizes.text["vocab_size"]),
-            positions=int(self.sizes.text["max_position_embeddings"]),
-            max_length=max_length,
-            max_words=max_words,
-            template=template,
-        )
-
-    def options(self) -> dict[str, Any]:
-        """The sizes, and how long a caption may be."""
-        return {"model": self.model_kind, "sizes": self.sizes.to_dict(), **self._asked}
-
-    def files(self) -> dict[str, bytes]:
-        """The vocabulary."""
-        return dict(self._vocabulary)
-
-    def checkpoint_gradients(self) -> None:
-        """transformers' own switch."""
-        recompute_activations(self.network.tower, f"the text tower of {self.model_kind}")
+    kind, sizes = model.family.kind, model.sizes
+    tokens = CaptionTokens(
+        files,
+        vocabulary=int(sizes.text["vocab_size"]),
+        positions=int(sizes.text["max_position_embeddings"]),
+        max_length=max_length,
+        max_words=max_words,
+        template=template,
+    )
+    asked = {"max_length": max_length, "max_words": max_words, "template": template}
+    return PretrainedBackbone(
+        _Projected(model.text, model.text_proj),
+        Reader.of_tokens("fusion", tokens),
+        outputs=sizes.dimension,
+        options={"model": kind, "sizes": sizes.to_dict(), **asked},
+        files=lambda: dict(files),
+        checkpoint=lambda network: recompute_activations(network.tower, f"the text tower of {kind}"),
+    )
 
 
 def load_tower(folder: Path, modality: Modality, spec: Mapping[str, Any]) -> PretrainedBackbone:
@@ -375,9 +336,9 @@ def load_tower(folder: Path, modality: Modality, spec: Mapping[str, Any]) -> Pre
     with loading(str(folder), folder), random_weights():
         model = FusionModel(FAMILIES[str(spec["model"])], Sizes.from_dict(spec["sizes"]))
         if modality == "image":
-            return FusionImageTower(model)
+            return image_tower(model)
         options = {key: spec[key] for key in ("max_length", "max_words", "template")}
-        return FusionTextTower(model, read_small_files(folder), **options)
+        return text_tower(model, read_small_files(folder), **options)
 
 
 # Checkpoints as a paper's own code saves them: read without running anything in them, checked name by name.
@@ -461,10 +422,9 @@ class FusionCrossEncoder(MatchingHead):
 
     def image_tokens(self, batch: Sequence[Pixels]) -> list[Tokens]:
         """(1 + patches, width) of each image, behind the last layer of the image tower."""
-        image, pixels = self._image, self._image.collate(batch)
-        assert isinstance(image, FusionImageTower) and isinstance(pixels, Tensor)
+        image: Any = self._image
         with inference():
-            return list(image.network.tokens(pixels.to(self._device, self._dtype)))
+            return list(image.network.tokens(image.collate(batch).to(self._device, self._dtype)))
 
     def text_tokens(self, texts: Sequence[str]) -> list[Tokens]:
         """(length, width) of each text, behind the last of the text layers."""
@@ -521,8 +481,8 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
         sizes = family.sizes_of(source)
         files = find_vocabulary(name, chosen.get("tokenizer"), path)
         model = build(family, source, sizes).to(device, getattr(torch, dtype))
-        image = FusionImageTower(model)
-        text = FusionTextTower(
+        image = image_tower(model)
+        text = text_tower(
             model,
             files,
             max_length=positive_number(name, chosen, "max_length") or _tokens(source, family.max_tokens),

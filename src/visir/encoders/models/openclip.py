@@ -6,10 +6,10 @@ import hashlib
 import json
 import threading
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import orjson
@@ -37,10 +37,12 @@ from visir.encoders.models.towers import PretrainedTowersEncoder, bias_of, check
 from visir.encoders.towers.base import Inputs
 from visir.encoders.towers.pretrained_backbone import (
     PretrainedBackbone,
+    Reader,
     no_checkpointing,
     part,
     random_weights,
     recompute_activations,
+    stacked_pixels,
 )
 from visir.encoders.weights import hash_state
 from visir.errors import EncoderError, nearest
@@ -136,152 +138,131 @@ class _Encode(nn.Module):
         return vectors
 
 
-class _OpenClipTower(PretrainedBackbone):
-    """What the two towers have in common."""
+def _tower(
+    model: Any,
+    configuration: dict[str, Any],
+    reader: Reader,
+    options: Mapping[str, Any],
+    files: Callable[[], dict[str, bytes]],
+) -> PretrainedBackbone:
+    """One tower of a model, with the weights that it needs."""
+    left_out: dict[str, Any] = {"without": ("visual", "logit_scale", "logit_bias", "text_decoder")}
+    is_image = reader.modality == "image"
+    own = part(model, **({"only": ("visual",)} if is_image else left_out))
+    return PretrainedBackbone(
+        _Encode(own, f"encode_{reader.modality}"),
+        reader,
+        outputs=int(configuration["embed_dim"]),
+        options=options,
+        files=files,
+        checkpoint=_recompute_visual if is_image else _recompute_text,
+    )
 
-    family: ClassVar[str] = "openclip"
-    network: _Encode
 
-    def __init__(self, configuration: dict[str, Any], preprocessing: Mapping[str, Any]) -> None:
-        super().__init__()
-        self.configuration = configuration
-        self.outputs = int(configuration["embed_dim"])
-        self.settings = json.loads(json.dumps(dict(preprocessing)))
-
-    def files(self) -> dict[str, bytes]:
-        """The configuration, as open_clip itself writes it."""
-        content = {"model_cfg": self.configuration, "preprocess_cfg": self.settings}
-        return {CONFIG_FILE: json.dumps(content, indent=2).encode()}
+def _recompute_visual(network: _Encode) -> None:
+    """Compute activations again; open_clip can do it for transformers only."""
+    visual = network.model.visual
+    if not hasattr(visual, "transformer"):
+        raise no_checkpointing(f"a {type(visual).__name__} of open_clip")
+    visual.set_grad_checkpointing(True)
 
 
-class OpenClipImageTower(_OpenClipTower):
+def _recompute_text(network: _Encode) -> None:
+    text = network.model if getattr(network.model, "text", None) is None else network.model.text
+    if type(text).__name__ == "HFTextEncoder":
+        recompute_activations(text.transformer, "the text tower")
+    else:
+        text.transformer.grad_checkpointing = True
+
+
+def _configuration_file(configuration: dict[str, Any], settings: dict[str, Any]) -> dict[str, bytes]:
+    """The configuration, as open_clip itself writes it."""
+    content = {"model_cfg": configuration, "preprocess_cfg": settings}
+    return {CONFIG_FILE: json.dumps(content, indent=2).encode()}
+
+
+def image_tower(model: Any, configuration: dict[str, Any], preprocessing: Mapping[str, Any]) -> PretrainedBackbone:
     """Images through the model's own evaluation transform and `encode_image(…, normalize=False)`."""
+    from open_clip.transform import PreprocessCfg, image_transform_v2
+    from torchvision.transforms import Compose
 
-    modality: Modality = "image"
+    settings = json.loads(json.dumps(dict(preprocessing)))
+    transform = image_transform_v2(PreprocessCfg(**settings), is_train=False)
+    shortest_edge = int(np.min(settings["size"])) if settings["resize_mode"] == "shortest" else None
+    sizing, last = Compose(transform.transforms[:-2]), Compose(transform.transforms[-2:])  # to a tensor, and normalised
 
-    def __init__(self, model: Any, configuration: dict[str, Any], preprocessing: Mapping[str, Any]) -> None:
-        from open_clip.transform import PreprocessCfg, image_transform_v2
-        from torchvision.transforms import Compose
+    def pixels(image: Image) -> NDArray[np.float32]:
+        check_sliver(image, shortest_edge)
+        return np.asarray(transform(image).numpy(), dtype=np.float32)
 
-        super().__init__(configuration, preprocessing)
-        self.network = _Encode(part(model, only=("visual",)), "encode_image")
-        self._transform = image_transform_v2(PreprocessCfg(**self.settings), is_train=False)
-        scaled = self.settings["resize_mode"] == "shortest"
-        self._shortest_edge = int(np.min(self.settings["size"])) if scaled else None
-        steps = self._transform.transforms
-        self._sizing = Compose(steps[:-2])
-        self.levels = GreyLevels.of(self._sized, Compose(steps[-2:])(ramp()).numpy(), self._pixels)
+    def sized(image: Image) -> NDArray[Any]:
+        return np.ascontiguousarray(np.asarray(sizing(image)).transpose(2, 0, 1))
 
-    def prepare_all(self, items: Sequence[Any]) -> list[Any]:
-        """float32 (3, H, W) of each image."""
-        return [self._pixels(image) for image in items]
+    def levels_of(images: Sequence[Image]) -> list[NDArray[Any]]:
+        for image in images:
+            check_sliver(image, shortest_edge)
+        return [sized(image) for image in images]
 
-    def prepare_levels(self, items: Sequence[Any]) -> list[Any]:
-        """The transform without its last two steps, which are to a tensor, and normalised."""
-        for image in items:
-            check_sliver(image, self._shortest_edge)
-        return [self._sized(image) for image in items]
-
-    def collate(self, prepared: Sequence[Any]) -> Inputs:
-        """(n, 3, H, W)."""
-        return torch.from_numpy(np.stack(prepared))
-
-    def preprocessing(self) -> dict[str, Any]:
-        """The transform's settings."""
-        return dict(self.settings)
-
-    def options(self) -> dict[str, Any]:
-        """Nothing: all is in the configuration."""
-        return {}
-
-    def checkpoint_gradients(self) -> None:
-        """Compute activations again; open_clip can do it for transformers only."""
-        visual = self.network.model.visual
-        if not hasattr(visual, "transformer"):
-            raise no_checkpointing(f"a {type(visual).__name__} of open_clip")
-        visual.set_grad_checkpointing(True)
-
-    def _pixels(self, image: Image) -> NDArray[np.float32]:
-        check_sliver(image, self._shortest_edge)
-        return np.asarray(self._transform(image).numpy(), dtype=np.float32)
-
-    def _sized(self, image: Image) -> NDArray[Any]:
-        return np.ascontiguousarray(np.asarray(self._sizing(image)).transpose(2, 0, 1))
+    reader = Reader(
+        "openclip",
+        "image",
+        prepare=lambda images: [pixels(image) for image in images],
+        collate=stacked_pixels,
+        values=lambda: dict(settings),
+        levels=GreyLevels.of(sized, last(ramp()).numpy(), pixels),
+        prepare_levels=levels_of,
+    )
+    return _tower(model, configuration, reader, {}, lambda: _configuration_file(configuration, settings))
 
 
-class OpenClipTextTower(_OpenClipTower):
+def text_tower(
+    model: Any, configuration: dict[str, Any], preprocessing: Mapping[str, Any], tokenizer: Any, template: str
+) -> PretrainedBackbone:
     """Texts through the model's own tokenizer and `encode_text(…, normalize=False)`."""
+    settings, lock = json.loads(json.dumps(dict(preprocessing))), threading.Lock()
+    length = int(tokenizer.context_length)
+    own_config = model.text.config if "hf_model_name" in configuration.get("text_cfg", {}) else None
 
-    modality: Modality = "text"
+    def filled(texts: Sequence[str]) -> list[str]:
+        return [template.replace("{}", text) for text in texts]
 
-    def __init__(
-        self, model: Any, configuration: dict[str, Any], preprocessing: Mapping[str, Any], tokenizer: Any, template: str
-    ) -> None:
-        super().__init__(configuration, preprocessing)
-        others = ("visual", "logit_scale", "logit_bias", "text_decoder")
-        self.network = _Encode(part(model, without=others), "encode_text")
-        self._tokenizer, self._template = tokenizer, template
-        self._lock = threading.Lock()  # a fast tokenizer changes its padding state in place
-
-    def prepare_all(self, items: Sequence[Any]) -> list[Any]:
-        """int32 (context length,) token ids of each text, padded."""
-        with self._lock:
-            ids = self._tokenizer(self._filled(items))
+    def prepare(texts: Sequence[str]) -> list[NDArray[np.int32]]:
+        with lock:  # a fast tokenizer changes its padding state in place
+            ids = tokenizer(filled(texts))
         return list(ids.numpy().astype(np.int32))
 
-    def text_limit(self) -> TextLimit:
-        """The context length, which counts both end tokens."""
-        return TextLimit(int(self._tokenizer.context_length), self._counts)
+    def counts(texts: Sequence[str]) -> list[int]:
+        with lock:
+            return _token_counts(tokenizer, filled(texts))
 
-    def text_inputs(self) -> TextInputs | None:
-        """As the tokenizer: its cleaning, its pieces and its padding."""
-        return openclip_inputs(self._tokenizer, self._template)
-
-    def collate(self, prepared: Sequence[Any]) -> Inputs:
-        """(n, context length) int64."""
-        return torch.from_numpy(np.stack(prepared).astype(np.int64))
-
-    def preprocessing(self) -> dict[str, Any]:
-        """The tokenizer's settings; "vocabulary" is a hash over what decides the token ids."""
-        return {
-            "tokenizer": type(self._tokenizer).__name__,
-            "vocabulary": _hash_tokenizer(self._tokenizer),
-            "template": self._template,
-            "max_length": int(self._tokenizer.context_length),
-            "padding": "max_length",
-        }
-
-    def options(self) -> dict[str, Any]:
-        """The template; all else is in the configuration."""
-        return {"template": self._template}
-
-    def files(self) -> dict[str, bytes]:
+    def files() -> dict[str, bytes]:
         """The configuration; of a tokenizer and a text tower from `transformers`, theirs too."""
-        files = super().files()
         with Scratch.temporary("tokenizer") as scratch:
             folder = scratch.folder("files")
-            if hasattr(self._tokenizer, "save_pretrained"):
-                self._tokenizer.save_pretrained(folder)
-            if "hf_model_name" in self.configuration["text_cfg"]:
-                self.network.model.text.config.save_pretrained(folder / TEXT_TOWER)
+            if hasattr(tokenizer, "save_pretrained"):
+                tokenizer.save_pretrained(folder)
+            if own_config is not None:
+                own_config.save_pretrained(folder / TEXT_TOWER)
             scratch.written("files")
-            return files | {name: (folder / name).read_bytes() for name in files_below(folder)}
+            theirs = {name: (folder / name).read_bytes() for name in files_below(folder)}
+        return _configuration_file(configuration, settings) | theirs
 
-    def checkpoint_gradients(self) -> None:
-        """Compute activations again."""
-        model = self.network.model
-        text = model if getattr(model, "text", None) is None else model.text
-        if type(text).__name__ == "HFTextEncoder":
-            recompute_activations(text.transformer, "the text tower")
-        else:
-            text.transformer.grad_checkpointing = True
-
-    def _filled(self, texts: Sequence[str]) -> list[str]:
-        return [self._template.replace("{}", text) for text in texts]
-
-    def _counts(self, texts: Sequence[str]) -> list[int]:
-        with self._lock:
-            return _token_counts(self._tokenizer, self._filled(texts))
+    reader = Reader(
+        "openclip",
+        "text",
+        prepare=prepare,
+        collate=lambda prepared: torch.from_numpy(np.stack(prepared).astype(np.int64)),
+        values=lambda: {
+            "tokenizer": type(tokenizer).__name__,
+            "vocabulary": _hash_tokenizer(tokenizer),  # over what decides the token ids
+            "template": template,
+            "max_length": length,
+            "padding": "max_length",
+        },
+        limit=lambda: TextLimit(length, counts),  # which counts both end tokens
+        text_inputs=lambda: openclip_inputs(tokenizer, template),
+    )
+    return _tower(model, configuration, reader, {"template": template}, files)
 
 
 def load_tower(folder: Path, modality: Modality, spec: Mapping[str, Any]) -> PretrainedBackbone:
@@ -303,10 +284,8 @@ def load_tower(folder: Path, modality: Modality, spec: Mapping[str, Any]) -> Pre
     with loading(str(folder), folder), random_weights():
         model = open_clip.create_model(name, load_weights=False, **small)
         if modality == "image":
-            return OpenClipImageTower(model, configuration, preprocessing)
-        return OpenClipTextTower(
-            model, configuration, preprocessing, open_clip.get_tokenizer(name), str(spec["template"])
-        )
+            return image_tower(model, configuration, preprocessing)
+        return text_tower(model, configuration, preprocessing, open_clip.get_tokenizer(name), str(spec["template"]))
 
 
 def _token_counts(tokenizer: Any, texts: Sequence[str]) -> list[int]:
@@ -435,9 +414,9 @@ def _load(
         check_vocabulary(name, tokenizer.tokenizer, rows)
     model = model.to(device, getattr(torch, dtype))
     preprocessing = model.visual.preprocess_cfg
-    image = OpenClipImageTower(model, configuration, preprocessing)
+    image = image_tower(model, configuration, preprocessing)
     check_pictures(name, image, CONFIG_FILE, _sizes(configuration), device)
-    text = OpenClipTextTower(model, configuration, preprocessing, tokenizer, template)
+    text = text_tower(model, configuration, preprocessing, tokenizer, template)
     card = EncoderCard(
         name=name,
         family="openclip",

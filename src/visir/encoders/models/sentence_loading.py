@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,7 +73,7 @@ class SentenceTower(PretrainedBackbone):
 
     # A model that ends in a normalisation gives unit vectors here too.
 
-    family: ClassVar[str] = "sentence-transformers"
+    family = "sentence-transformers"
     modality: Modality = "text"
     network: _SentenceNetwork
 

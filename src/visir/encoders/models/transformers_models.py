@@ -11,7 +11,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -45,7 +45,6 @@ from visir.encoders.models.hub import (
 from visir.encoders.models.image_processors import (
     BACKENDS,
     ImageProcessor,
-    NaFlexProcessor,
     collate_patches,
     image_processor,
     processor_file,
@@ -53,7 +52,7 @@ from visir.encoders.models.image_processors import (
 from visir.encoders.models.precision import inference, to_tensor, to_vectors
 from visir.encoders.models.sentence_encoder import ENCODERS
 from visir.encoders.models.sentence_loading import CROSS_ENCODER, MULTI_VECTOR, model_type, refuse_cross_encoder
-from visir.encoders.models.text_inputs import TextInputs, Tokens
+from visir.encoders.models.text_inputs import Tokens
 from visir.encoders.models.towers import MatchingHead, PretrainedTowersEncoder, bias_of, check_pictures
 from visir.encoders.models.transformers_kinds import (
     POOLINGS,
@@ -74,10 +73,11 @@ from visir.encoders.models.transformers_kinds import (
 from visir.encoders.towers.base import Inputs, to_device
 from visir.encoders.towers.pretrained_backbone import (
     PretrainedBackbone,
-    TokenTower,
+    Reader,
     part,
     random_weights,
     recompute_activations,
+    stacked_pixels,
 )
 from visir.errors import EncoderError, require
 from visir.options import split_mark, split_options
@@ -233,6 +233,9 @@ def reading_of(kind: ModelKind, config: Any, modality: Modality, pooling: str | 
     )
 
 
+_OF_IMAGES = ("config.json", "*processor_config.json")
+
+
 class _Network(nn.Module):
     """One tower's modules, and the way through them."""
 
@@ -245,130 +248,100 @@ class _Network(nn.Module):
         return self._features(self.model, inputs)
 
 
-class _Tower(PretrainedBackbone):
-    """What the two towers have in common."""
+def _tower(
+    kind: ModelKind, model: Any, folder: Path, reading: TowerReading, reader: Reader, options: Mapping[str, Any]
+) -> PretrainedBackbone:
+    """One tower of a model, which gives it the children that it uses."""
+    children = [*model._modules, *model._parameters]
+    beginnings = tuple(name[:-1] for name in reading.parts if name.endswith("*"))
+    only = [name for name in children if name in reading.parts or (beginnings and name.startswith(beginnings))]
+    patches, modality = reader.collate is collate_patches, reader.modality
 
-    family: ClassVar[str] = "transformers"
-    network: _Network
-    small_files: ClassVar[tuple[str, ...]]
-
-    def __init__(self, kind: ModelKind, model: Any, folder: Path, reading: TowerReading) -> None:
-        super().__init__()
-        self.model_kind, self.folder, self.reading = kind, folder, reading
-        children = [*model._modules, *model._parameters]
-        beginnings = tuple(name[:-1] for name in reading.parts if name.endswith("*"))
-        only = [name for name in children if name in reading.parts or (beginnings and name.startswith(beginnings))]
-        self.network = _Network(part(part(model, only=only), without=reading.unused), reading.features)
-        self.outputs = reading.outputs or 0
-
-    def find_outputs(self, device: str) -> None:
-        """Find out how long a vector is by making one, where no configuration says it."""
-        if self.outputs:
-            return
-        with torch.inference_mode():
-            vectors = self(to_device(self.collate(self.prepare_all([self._trial()])), device))
-        if vectors.ndim != 2:
-            raise EncoderError(
-                f"{self.model_kind.class_name} gives {tuple(vectors.shape)} for one {self.modality}, not one vector.",
-                hint="wrap it: visir.Encoder.wrap('mine', image=function, text=function)",
-            )
-        self.outputs = int(vectors.shape[1])
-
-    def files(self) -> dict[str, bytes]:
+    def files() -> dict[str, bytes]:
         """What `save_pretrained` wrote for this tower, but the weights."""
-        if self.model_kind.is_foreign:
+        if patches:
             raise EncoderError(
-                f"{self.model_kind.class_name}: a model whose code comes with it cannot be tuned, only used as it is.",
-                hint='tower = "frozen" trains a head over it',
-                code="model-whose-code-comes",
-            )
-        if family_of_class(self.model_kind.class_name).several:
-            raise EncoderError(
-                f"{self.model_kind.class_name}: a model with several vectors for each image cannot be tuned, only used "
-                "as it is.",
-                hint="models with one vector for each image and text can be tuned",
-                code="model-several-vectors-each",
-            )
-        return read_small_files(self.folder, self.small_files)
-
-    def checkpoint_gradients(self) -> None:
-        """Compute activations again, where the model has a switch for it."""
-        recompute_activations(self.network.model, f"the {self.modality} tower of a {self.model_kind.class_name}")
-
-    def _trial(self) -> Any:
-        raise NotImplementedError
-
-
-class DualImageTower(_Tower):
-    """Images through the model's own image processor, its vision tower and projection."""
-
-    modality: Modality = "image"
-    small_files = ("config.json", "*processor_config.json")
-
-    def __init__(
-        self,
-        kind: ModelKind,
-        model: Any,
-        folder: Path,
-        *,
-        processor: str | None,
-        pooling: str | None = None,
-        patches: int | None = None,
-    ) -> None:
-        if pooling == "cls" and not has_first_token(model):
-            raise EncoderError(
-                f"{folder}: pooling=cls: this model has no first token that stands for the image.",
-                hint="pooling=mean; or leave pooling out",
-                code="pooling-cls",
-            )
-        super().__init__(kind, model, folder, reading_of(kind, model.config, "image", pooling))
-        self._asked = {"pooling": pooling}
-        self.processor = image_processor(folder, processor, patches, code=kind.is_foreign)
-        self.levels = None if isinstance(self.processor, NaFlexProcessor) else self.processor.levels
-
-    def prepare_all(self, items: Sequence[Any]) -> list[Any]:
-        """Of each image float32 (3, H, W), or (rows, columns, values) of its patches for a NaFlex model."""
-        return [self.processor.pixels(image) for image in items]
-
-    def prepare_levels(self, items: Sequence[Any]) -> list[Any]:
-        """As `PretrainedBackbone.prepare_levels`."""
-        assert isinstance(self.processor, ImageProcessor)
-        return [self.processor.grey_levels(image) for image in items]
-
-    def collate(self, prepared: Sequence[Any]) -> Inputs:
-        """(n, 3, H, W), or patches, their places and a mask."""
-        if isinstance(self.processor, NaFlexProcessor):
-            return collate_patches(prepared)
-        return torch.from_numpy(np.stack(prepared))
-
-    def preprocessing(self) -> dict[str, Any]:
-        """The image processor's settings."""
-        return {**self.processor.values(), **dict(self.reading.facts)}
-
-    def options(self) -> dict[str, Any]:
-        """The model's class, and which implementation of its image processor."""
-        return {"class": self.model_kind.class_name, "processor": self.processor.backend, **self._asked}
-
-    def files(self) -> dict[str, bytes]:
-        """What `save_pretrained` wrote for this tower, but the weights."""
-        if isinstance(self.processor, NaFlexProcessor):
-            raise EncoderError(
-                f"{self.model_kind.class_name}: a tower whose pictures have any shape cannot be tuned, only used as it "
-                "is.",
+                f"{kind.class_name}: a tower whose pictures have any shape cannot be tuned, only used as it is.",
                 hint='tower = "frozen" trains a head over it; the fixed-resolution SigLIP 2 models can be tuned',
                 code="tower-whose-pictures-shape",
             )
-        return super().files()
+        if kind.is_foreign:
+            raise EncoderError(
+                f"{kind.class_name}: a model whose code comes with it cannot be tuned, only used as it is.",
+                hint='tower = "frozen" trains a head over it',
+                code="model-whose-code-comes",
+            )
+        if family_of_class(kind.class_name).several:
+            raise EncoderError(
+                f"{kind.class_name}: a model with several vectors for each image cannot be tuned, only used as it is.",
+                hint="models with one vector for each image and text can be tuned",
+                code="model-several-vectors-each",
+            )
+        return read_small_files(
+            folder, SMALL_FILES if modality == "text" else ("config.json", "*processor_config.json")
+        )
 
-    def _trial(self) -> Any:
-        from PIL import Image
+    return PretrainedBackbone(
+        _Network(part(part(model, only=only), without=reading.unused), reading.features),
+        reader,
+        outputs=reading.outputs or 0,
+        options={"class": kind.class_name, **options},
+        files=files,
+        checkpoint=lambda network: recompute_activations(network.model, f"the {modality} tower of a {kind.class_name}"),
+    )
 
-        return Image.new("RGB", (64, 64))
+
+def find_outputs(tower: PretrainedBackbone, kind: ModelKind, device: str) -> None:
+    """Find out how long a vector is by making one, where no configuration says it."""
+    if tower.outputs:
+        return
+    from PIL import Image
+
+    trial = "a dog" if tower.modality == "text" else Image.new("RGB", (64, 64))
+    with torch.inference_mode():
+        vectors = tower(to_device(tower.collate(tower.prepare_all([trial])), device))
+    if vectors.ndim != 2:
+        raise EncoderError(
+            f"{kind.class_name} gives {tuple(vectors.shape)} for one {tower.modality}, not one vector.",
+            hint="wrap it: visir.Encoder.wrap('mine', image=function, text=function)",
+        )
+    tower.outputs = int(vectors.shape[1])
 
 
-def check_tower(name: str, tower: DualImageTower, folder: Path, config: Any, device: str) -> None:
+def image_tower(
+    kind: ModelKind,
+    model: Any,
+    folder: Path,
+    *,
+    processor: str | None,
+    pooling: str | None = None,
+    patches: int | None = None,
+) -> PretrainedBackbone:
+    """Images through the model's own image processor, its vision tower and projection."""
+    if pooling == "cls" and not has_first_token(model):
+        raise EncoderError(
+            f"{folder}: pooling=cls: this model has no first token that stands for the image.",
+            hint="pooling=mean; or leave pooling out",
+            code="pooling-cls",
+        )
+    reading = reading_of(kind, model.config, "image", pooling)
+    made = image_processor(folder, processor, patches, code=kind.is_foreign)
+    plain = made if isinstance(made, ImageProcessor) else None
+    reader = Reader(
+        "transformers",
+        "image",
+        prepare=lambda images: [made.pixels(image) for image in images],
+        collate=collate_patches if plain is None else stacked_pixels,
+        values=lambda: {**made.values(), **dict(reading.facts)},
+        levels=None if plain is None else plain.levels,
+        prepare_levels=None if plain is None else (lambda images: [plain.grey_levels(image) for image in images]),
+    )
+    return _tower(kind, model, folder, reading, reader, {"processor": made.backend, "pooling": pooling})
+
+
+def check_tower(name: str, tower: PretrainedBackbone, folder: Path, config: Any, device: str) -> None:
     """Raise `EncoderError` where the pictures of the processor are none that the model takes."""
-    if isinstance(tower.processor, NaFlexProcessor):
+    if tower.reader.collate is collate_patches:
         return
     vision = getattr(config, "vision_config", None) or getattr(config, "image_config", None) or config
     size = getattr(vision, "image_size", None)
@@ -376,42 +349,31 @@ def check_tower(name: str, tower: DualImageTower, folder: Path, config: Any, dev
     check_pictures(name, tower, processor_file(folder).name, sizes, device)
 
 
-class DualTextTower(TokenTower, _Tower):
+def text_tower(
+    kind: ModelKind, model: Any, folder: Path, *, template: str, max_length: int | None
+) -> PretrainedBackbone:
     """Texts through the model's own tokenizer, its text tower and projection."""
-
-    small_files = SMALL_FILES
-
-    def __init__(self, kind: ModelKind, model: Any, folder: Path, *, template: str, max_length: int | None) -> None:
-        single = len(kind.modalities) == 1
-        family = family_of_class(dual_class_of(kind.model_type) or "" if single else kind.class_name)
-        super().__init__(kind, model, folder, reading_of(kind, model.config, "text"))
-        self._asked = {"template": template, "max_length": max_length}
-        config = model.config if single else family.text_config(model.config)
-        self.tokens = Tokens(
-            folder,
-            limit=family.limit(config),
-            vocabulary=getattr(config, "vocab_size", None),
-            padding=family.padding,
-            inputs=family.inputs,
-            template=template,
-            max_length=max_length,
-            code=kind.is_foreign,
-        )
-
-    def text_inputs(self) -> TextInputs | None:
-        """As of every tower with a tokenizer of transformers, but for a model whose code comes with it."""
-        return None if self.model_kind.is_foreign else super().text_inputs()
-
-    def preprocessing(self) -> dict[str, Any]:
-        """The tokenizer's settings."""
-        return {**super().preprocessing(), **dict(self.reading.facts)}
-
-    def options(self) -> dict[str, Any]:
-        """The model's class, and what was asked of the tokenizer."""
-        return {"class": self.model_kind.class_name, **self._asked}
-
-    def _trial(self) -> Any:
-        return "a dog"
+    single = len(kind.modalities) == 1
+    family = family_of_class(dual_class_of(kind.model_type) or "" if single else kind.class_name)
+    config, reading = (
+        model.config if single else family.text_config(model.config),
+        reading_of(kind, model.config, "text"),
+    )
+    tokens = Tokens(
+        folder,
+        limit=family.limit(config),
+        vocabulary=getattr(config, "vocab_size", None),
+        padding=family.padding,
+        inputs=family.inputs,
+        template=template,
+        max_length=max_length,
+        code=kind.is_foreign,
+    )
+    others: dict[str, Any] = {"text_inputs": lambda: None} if kind.is_foreign else {}
+    reader = Reader.of_tokens(
+        "transformers", tokens, values=lambda: {**tokens.values(), **dict(reading.facts)}, **others
+    )
+    return _tower(kind, model, folder, reading, reader, {"template": template, "max_length": max_length})
 
 
 def load_tower(folder: Path, modality: Modality, spec: Mapping[str, Any]) -> PretrainedBackbone:
@@ -428,12 +390,11 @@ def load_tower(folder: Path, modality: Modality, spec: Mapping[str, Any]) -> Pre
             frozenset({"image", "text"} if both or spec["class"] == "BlipForImageTextRetrieval" else {modality}),
         )
         model = model_class(config).eval()
-        tower: _Tower
         if modality == "image":
-            tower = DualImageTower(kind, model, folder, processor=spec["processor"], pooling=spec["pooling"])
+            tower = image_tower(kind, model, folder, processor=spec["processor"], pooling=spec["pooling"])
         else:
-            tower = DualTextTower(kind, model, folder, template=spec["template"], max_length=spec["max_length"])
-        tower.find_outputs("cpu")
+            tower = text_tower(kind, model, folder, template=spec["template"], max_length=spec["max_length"])
+        find_outputs(tower, kind, "cpu")
         return tower
 
 
@@ -464,21 +425,14 @@ def load_towers(
         model = _load_model(name, kind, files, dtype, checks["pooling"]).to(device)
         towers: Towers = {}
         if "image" in kind.modalities:
-            towers["image"] = image = DualImageTower(
-                kind,
-                model,
-                files.folder,
-                processor=checks["processor"],
-                pooling=checks["pooling"],
-                patches=checks["patches"],
-            )
+            asked = {option: checks[option] for option in ("processor", "pooling", "patches")}
+            towers["image"] = image = image_tower(kind, model, files.folder, **asked)
             check_tower(name, image, files.folder, model.config, device)
-            image.find_outputs(device)
+            find_outputs(image, kind, device)
         if "text" in kind.modalities:
-            towers["text"] = text = DualTextTower(
-                kind, model, files.folder, template=checks["template"], max_length=checks["max_length"]
-            )
-            text.find_outputs(device)
+            asked = {option: checks[option] for option in ("template", "max_length")}
+            towers["text"] = text = text_tower(kind, model, files.folder, **asked)
+            find_outputs(text, kind, device)
         if kind.is_foreign:
             files.check_code(model)
         lengths = {tower.outputs for tower in towers.values()}
@@ -569,7 +523,7 @@ class BlipCrossEncoder(MatchingHead):
         scores = np.empty(len(texts), np.float32)
         with inference():
             for image, pairs in of_one_image(images):
-                words = {name: ids.to(self._device) for name, ids in self._text.tokens.collate(texts[pairs]).items()}
+                words = {name: ids.to(self._device) for name, ids in self._text.collate(texts[pairs]).items()}
                 # One image for all texts: keys and values of its patches, most of the arithmetic, are computed once and
                 # broadcast. There is no mask over patches, because none is padding.
                 states = self._model.text_encoder(**words, encoder_hidden_states=image[None]).last_hidden_state
@@ -589,7 +543,7 @@ class Blip2CrossEncoder(BlipCrossEncoder):
         queries = model.query_tokens
         with inference():
             for image, pairs in of_one_image(images):
-                words = {name: ids.to(self._device) for name, ids in self._text.tokens.collate(texts[pairs]).items()}
+                words = {name: ids.to(self._device) for name, ids in self._text.collate(texts[pairs]).items()}
                 mask = words["attention_mask"]
                 states = model.qformer(
                     query_embeds=model.embeddings(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import logging
-from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
@@ -132,9 +132,38 @@ class _Joined(nn.Module):
         return torch.cat(parts, dim=1)
 
 
+@dataclass(frozen=True)
+class Reader:
+    """How pictures or texts become what the network of a tower takes. Thread-safe."""
+
+    family: str  # a key of `PRETRAINED_TOWERS`
+    modality: Modality
+    prepare: Callable[[Sequence[Any]], list[Any]]  # as `PretrainedBackbone.prepare_all`
+    collate: Callable[[Sequence[Any]], Inputs]  # as `Backbone.collate`
+    values: Callable[[], dict[str, Any]]  # as `Backbone.preprocessing`
+    limit: Callable[[], TextLimit | None] = lambda: None  # as `Encoder.text_limit`
+    text_inputs: Callable[[], TextInputs | None] = lambda: None  # as `PretrainedBackbone.text_inputs`
+    levels: GreyLevels | None = None  # of pictures that can be prepared as bytes
+    prepare_levels: Callable[[Sequence[Any]], list[Any]] | None = None
+
+    @classmethod
+    def of_tokens(cls, family: str, tokens: Tokens, **others: Any) -> Reader:
+        """What a tokenizer of transformers makes of texts."""
+        known = {"values": tokens.values, "limit": tokens.text_limit, "text_inputs": tokens.text_inputs}
+        return cls(family, "text", tokens.ids, tokens.collate, **{**known, **others})
+
+
+def stacked_pixels(prepared: Sequence[Any]) -> Tensor:
+    """(n, …) of n arrays."""
+    return torch.from_numpy(np.stack(prepared))
+
+
 class PretrainedBackbone(Backbone):
     """What one modality of a model needs, and nothing of the other one."""
 
+    # Towers of several libraries differ by their reader and their network, and by the functions that are given here;
+    # none of them holds weights, or a tower that is copied to be tuned would keep those of the model. A subclass may
+    # have methods in their place.
     # An encoder is made of these, and its `embed_images` and `embed_texts` go through their forward pass: features are
     # the model's projections before normalisation. A training takes a copy (`of`), so that the encoder keeps its own
     # weights, because its card is the key under which its vectors are kept. In a model that was loaded in another
@@ -144,7 +173,7 @@ class PretrainedBackbone(Backbone):
     # makes a vector depend on its neighbours: then a batch in chunks, or over several processes, is not the batch.
 
     kind: ClassVar[str] = "pretrained"
-    family: ClassVar[str]  # its key in `PRETRAINED_TOWERS`
+    family: str  # its key in `PRETRAINED_TOWERS`
     # Turns what `prepare_levels` gives into what `prepare` gives; None where pictures have no such form.
     levels: GreyLevels | None = None
     as_bytes: bool = False
@@ -153,7 +182,25 @@ class PretrainedBackbone(Backbone):
     # Every weight that this modality uses and no other; it takes what `collate` gives and returns the (n, outputs)
     # projections.
     network: nn.Module
+    reader: Reader
     _files: Mapping[str, bytes] | None = None
+
+    def __init__(
+        self,
+        network: nn.Module | None = None,
+        reader: Reader | None = None,
+        *,
+        outputs: int = 0,
+        options: Mapping[str, Any] | None = None,
+        files: Callable[[], dict[str, bytes]] = dict,
+        checkpoint: Callable[[Any], None] | None = None,
+    ) -> None:
+        super().__init__()
+        if network is not None:
+            self.network = network
+        if reader is not None:
+            self.reader, self.levels, self.family, self.modality = reader, reader.levels, reader.family, reader.modality
+        self.outputs, self._options, self._own_files, self._checkpoint = outputs, options or {}, files, checkpoint
 
     @classmethod
     def of(
@@ -201,13 +248,26 @@ class PretrainedBackbone(Backbone):
                 module.eval()
         return self
 
-    @abstractmethod
     def prepare_all(self, items: Sequence[Any]) -> list[Any]:
         """Upright RGB images to pixels, or texts to int32 token ids, one entry each. Thread-safe."""
+        return self.reader.prepare(items)
 
     def prepare_levels(self, items: Sequence[Any]) -> list[Any]:
         """Upright RGB images as bytes (3, H, W), for towers that have `levels`. Thread-safe."""
-        raise NotImplementedError
+        assert self.reader.prepare_levels is not None, "a tower that has levels"
+        return self.reader.prepare_levels(items)
+
+    def collate(self, prepared: Sequence[Any]) -> Inputs:
+        """Several prepared items to one batch on the CPU."""
+        return self.reader.collate(prepared)
+
+    def text_limit(self) -> TextLimit | None:
+        """As `Encoder.text_limit`."""
+        return self.reader.limit()
+
+    def preprocessing(self) -> dict[str, Any]:
+        """Everything between an input and the network, for the encoder's card."""
+        return self.reader.values()
 
     def prepare(self, item: Any) -> Any:
         """An image to float32 (3, H, W) by the model's own preprocessing, or a text to its int32 token ids."""
@@ -215,7 +275,7 @@ class PretrainedBackbone(Backbone):
 
     def text_inputs(self) -> TextInputs | None:
         """What `prepare` and `collate` make of texts, made without PyTorch; None where only PyTorch's libraries can."""
-        return None
+        return self.reader.text_inputs()
 
     def text_side(self) -> TextSide | None:
         """The text side of a text tower; None where it has no `text_inputs`."""
@@ -253,18 +313,20 @@ class PretrainedBackbone(Backbone):
         known = {"vocabulary": vocabulary} if vocabulary else {}
         return {"family": self.family, "modality": self.modality, **known, **self.options()}
 
-    @abstractmethod
     def options(self) -> dict[str, Any]:
         """Plain values that the family's function in `PRETRAINED_TOWERS` needs beside the `files`."""
+        return dict(self._options)
 
-    @abstractmethod
     def files(self) -> dict[str, bytes]:
         """By relative POSIX path, the files from which it is built again without the hub and its first folder: no
         weights that matter."""
+        return self._own_files()
 
-    @abstractmethod
     def checkpoint_gradients(self) -> None:
         """Keep fewer activations in training and compute them again (Chen et al. 2016)."""
+        if self._checkpoint is None:
+            raise no_checkpointing(f"a tower of {self.family}")
+        self._checkpoint(self.network)
 
     def base_module(self) -> nn.Module:
         """The model as its own library has it, without what this tower does not use: adapters name its modules."""
@@ -298,37 +360,10 @@ class PretrainedBackbone(Backbone):
         return other
 
 
-class TokenTower(PretrainedBackbone):
-    """A text tower that reads what `tokens`, a tokenizer of `transformers`, makes of a text."""
-
-    modality: Modality = "text"
-    tokens: Tokens
-
-    def prepare_all(self, items: Sequence[Any]) -> list[Any]:
-        """int32 token ids of each text."""
-        return list(self.tokens.ids(items))
-
-    def text_limit(self) -> TextLimit | None:
-        """As the tokenizer cuts: words, too, where they are counted."""
-        return self.tokens.text_limit()
-
-    def text_inputs(self) -> TextInputs | None:
-        """As the tokenizer, where another library can do what it does."""
-        return self.tokens.text_inputs()
-
-    def collate(self, prepared: Sequence[Any]) -> Inputs:
-        """The tokenizer's outputs that the model takes, (n, L): "input_ids" and, of most, "attention_mask"."""
-        return self.tokens.collate(prepared)
-
-    def preprocessing(self) -> dict[str, Any]:
-        """The tokenizer's settings, and what is done to texts before."""
-        return self.tokens.values()
-
-
 class TrainedTower(PretrainedBackbone):
     """A backbone with the head that it was trained with: what visir trained is tuned further like any other model."""
 
-    family: ClassVar[str] = "towers"
+    family = "towers"
     network: Tower
 
     def __init__(self, tower: Tower) -> None:
