@@ -10,7 +10,9 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from toys import jpeg
 
 import visir
 from refusals import refused
@@ -99,6 +101,20 @@ def test_choices_that_lack_something_can_be_left_out(tmp_path: Path) -> None:
     assert found.queries.ids.to_pylist() == ["0"] and "rows that lack something (left out): 1" in found.source
 
 
+def test_rows_of_a_task_can_be_left_out(tmp_path: Path) -> None:
+    for name, lines in {
+        "queries.jsonl": ['{"_id": "q", "text": "x"}', "{oops"],
+        "corpus.jsonl": ['{"_id": 7, "text": "y"}'],
+        "qrels.tsv": ["query-id\tcorpus-id\tscore", "q\t7\t1", "q\t7"],
+    }.items():
+        (tmp_path / name).write_text("\n".join(lines) + "\n")
+    with pytest.raises(CollectionError, match=r"(?s)queries.jsonl, line 2: not valid JSON.*qrels.tsv, line 3"):
+        visir.open(tmp_path)
+    task = visir.open(tmp_path, bad_rows="skip")
+    assert "lines that are not valid JSON (left out): 1" in task.source
+    assert "rows with too few or too many values (left out): 1 (line 3: 2 values for 3 columns)" in task.source
+
+
 def test_pick_says_what_else_was_near() -> None:
     table = read_table({"Image Name": ["a.jpg"], "photo": ["b.jpg"], "alt": ["x"]})
     usual = {"image": (("image_name",), ("photo",)), "caption": ("text", "alt")}
@@ -108,6 +124,12 @@ def test_pick_says_what_else_was_near() -> None:
     assert pick(table, {"image": 2}, **usual)["image"] == "photo"  # type: ignore[arg-type]
     with refused(CollectionError, "phto", code="no-such-column"):
         pick(table, {"image": "phto"}, **usual)  # type: ignore[arg-type]
+
+
+def test_keys_of_img2dataset_are_ids(tmp_path: Path) -> None:
+    rows = {"jpg": [jpeg(), jpeg()], "key": ["000000007", "000000008"], "url": ["x", "y"], "status": ["success"] * 2}
+    pq.write_table(pa.table(rows | {"caption": ["x", "y"]}), tmp_path / "00000.parquet")
+    assert visir.open(tmp_path / "00000.parquet", image="jpg").images["id"].to_pylist() == rows["key"]
 
 
 # Exports of shops.

@@ -18,7 +18,7 @@ from visir.collections.cells import LONGEST_WORD, Counts, entries_of, id_of, is_
 from visir.collections.draft import Draft
 from visir.collections.picture_kinds import is_picture_name
 from visir.collections.readers.names import SPLITS, plain_name, plain_stem
-from visir.collections.sources import Format, Option, one_of
+from visir.collections.sources import Format, Option, bad_rows_option, one_of
 from visir.collections.tables import (
     BadRows,
     OpenTable,
@@ -47,13 +47,6 @@ TEXT_OPTIONS = (
     Option("quotes", "of a CSV file in which quotes are letters and enclose nothing: none", "", one_of("", "none")),
     Option("delimiter", "of a CSV file: comma, semicolon, tab, bar, or the character (default: the one that fits)", ""),
 )  # fmt: skip
-
-
-def bad_rows_option(default: str) -> Option:
-    """What becomes of rows that cannot be read."""
-    return Option(
-        "bad_rows", "rows that cannot be read: refuse, or skip them, counted", default, one_of("refuse", "skip", "stop")
-    )
 
 
 @dataclass(frozen=True)

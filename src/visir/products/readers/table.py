@@ -29,8 +29,7 @@ from visir.collections.readers.products import (
     read_shop,
 )
 from visir.collections.readers.shop_cells import attribute_pairs
-from visir.collections.readers.table import bad_rows_option
-from visir.collections.sources import Format, Option
+from visir.collections.sources import Format, Option, bad_rows_option
 from visir.collections.tables import RowFault, sniffed_columns
 from visir.errors import CollectionError, nearest, raise_faults
 from visir.records.catalogue import ATTRIBUTES, Catalogue, register_path
