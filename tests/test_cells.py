@@ -320,3 +320,22 @@ def test_a_fraction_that_lost_digits_is_no_id() -> None:
         id_of(float(2**60))
     with pytest.raises(CollectionError, match="read its column as text"):
         open_collection(pd.DataFrame({"image_id": [float(2**60), None], "image": ["a.jpg", "b.jpg"]}), images="none")
+
+
+def test_prices_with_two_readings(tmp_path: Path) -> None:
+    """A shop is asked how it writes; of a log the mapping says it, or a program wrote them."""
+    shop = {"id": ["1"], "title": ["a"], "brand": ["x"], "price": ["1.299"]}
+    with pytest.raises(CollectionError, match="say which with decimal=comma or decimal=point"):
+        visir.open(shop, format="products", images="none")
+    assert [amount_of("1.299"), amount_of("€ 1.299"), amount_of("1,299")] == [1.299, None, 1299.0]
+    cells, names = ["1.299", "€ 1.299", "12,50", "12.50"], ("visitor", "time", "price")
+    rows = "".join(f'v,{number},"{cell}"\n' for number, cell in enumerate(cells))
+    (tmp_path / "log.csv").write_text(f"visitor,time,price\n{rows}")
+    for decimal, read in (("comma", [1299.0, 1299.0, 12.5, None]), ("point", [1.299, 1.299, None, 12.5])):
+        mapping = LogMapping("toy", "csv", raw={name: (name,) for name in names}, decimal=decimal,
+                             events={name: name for name in names} | {"action": "'page'"})  # fmt: skip
+        made = make(tmp_path / "log.csv", tmp_path / decimal, mapping=mapping)
+        assert pq.read_table(made.folder / "events").sort_by("arrival")["price"].to_pylist() == read
+        assert [amount_of(cell, decimal) for cell in cells] == read
+        facts = visir.open(shop, format="products", images="none", decimal=decimal).facts
+        assert facts is not None and facts["price"].to_pylist() == read[:1]

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
+import visir.collections.readers.choice_table as choice_table
 import visir.collections.readers.products as products
 from visir.collections.draft import ChoiceDraft, Draft, SourceDraft, TaskDraft, TaskSetDraft
 from visir.collections.formats import FORMATS, JUDGEMENTS
@@ -15,7 +16,7 @@ from visir.collections.images import picture_digests
 from visir.collections.own_folders import kind_elsewhere
 from visir.collections.picture_kinds import is_picture_name
 from visir.collections.qrels_reading import judge
-from visir.collections.readers.choice_table import has_choices, read_memory_choices
+from visir.collections.readers.choice_table import has_choices
 from visir.collections.readers.huggingface import from_dataset, has_pictures, is_dataset, load_from_hub
 from visir.collections.readers.locate import place_images
 from visir.collections.readers.mteb_tasks import is_mteb_task, read_mteb_task
@@ -473,14 +474,14 @@ def _from_object(value: Any, images: object, options: dict[str, Any], format: st
     is_saved = hasattr(value, "save_to_disk")
     table = table_in_memory(value) if not is_saved or (is_dataset(value) and not has_pictures(value)) else None
     own = {name: option for name, option in options.items() if name != "name" and option is not None}
-    if table is not None and (format == "products" or (format is None and is_shop(table))):
-        draft = products.read(table, **FORMATS.get("products").resolve(own))
+    if format == "products" or (table is not None and format is None and is_shop(table)):
+        draft = products.read(value if table is None else table, **FORMATS.get("products").resolve(own))
     elif is_saved and table is None:
         draft = from_dataset(value, **FORMATS.get("huggingface").resolve(options))
     elif is_class_data_set(value):
         draft = from_class_data_set(value)
     elif table is not None and ("wrong" in options or has_choices(list(table))):
-        choices = read_memory_choices(table, str(options.get("name") or ""), **FORMATS.get("choices").resolve(own))
+        choices = choice_table.read(table, name=str(options.get("name") or ""), **FORMATS.get("choices").resolve(own))
         place_images(choices, images)
         return choices.build()
     else:

@@ -271,14 +271,13 @@ def _of_entry(entry: Any, place: str, columns: dict[str, str | None]) -> _Row:
     )
 
 
-_USUAL = {"query": QUERY_IDS, "document": DOCUMENT_IDS, "grade": GRADES}
-
-
 def _named(path: Path, rows: Iterator[tuple[str, dict[str, Any]]], given: dict[str, str | None]) -> Iterator[_Row]:
     names: dict[str, str | None] | None = None
     for place, row in rows:
         if names is None:
-            names = pick(OpenTable(str(path), [name.strip() for name in row]), given, first=_USUAL, **_USUAL).columns
+            table = OpenTable(str(path), [name.strip() for name in row])
+            first = ("query", "document", "grade")
+            names = pick(table, given, first=first, query=QUERY_IDS, document=DOCUMENT_IDS, grade=GRADES).columns
             missing = [part for part in ("query", "document") if names[part] is None]
             if missing:
                 shown = ", ".join(map(str, row))

@@ -110,6 +110,13 @@ def one_of(*choices: str) -> Callable[[str], str]:
     return parse
 
 
+def bad_rows_option(default: str) -> Option:
+    """What becomes of rows that cannot be read."""
+    return Option(
+        "bad_rows", "rows that cannot be read: refuse, or skip them, counted", default, one_of("refuse", "skip", "stop")
+    )
+
+
 _ELSEWHERE = re.compile(r"(?P<format>[\w-]+:)?(?P<url>[A-Za-z][A-Za-z0-9+.\-]+://[^?]*)(?P<query>\?.*)?")
 _LISTS = ("images", "judgements")
 _OF_ALL = ("images", "judgements", "split", "split_by", "language")

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import orjson
 
@@ -68,17 +68,17 @@ def text_layout(
             code="no-encoding",
         ) from None
     lines = [line for line in text.splitlines(keepends=True) if line.strip()][:21]
-    said = _DELIMITER_SAID.fullmatch(lines[0]) if lines else None
-    lines = lines[1:] if said else lines[:20]
-    usual = said[1] if said else "\t" if plain_name(path).lower().endswith(".tsv") else ","
-    delimiter = DELIMITERS.get(delimiter, delimiter) or (said[1] if said else find_delimiter(lines, usual))
+    of_excel = _OF_EXCEL.fullmatch(lines[0]) if lines else None
+    lines = lines[1:] if of_excel else lines[:20]
+    usual = "\t" if plain_name(path).lower().endswith(".tsv") else ","
+    delimiter = DELIMITERS.get(delimiter, delimiter) or (of_excel[1] if of_excel else find_delimiter(lines, usual))
     first = next(iter(_parsed(lines[:1], delimiter)), [])
     has_header = header == "yes" or (header != "no" and not any(is_picture_name(cell.strip()) for cell in first))
     old_mac = b"\r" in data and b"\n" not in data
-    return TextLayout(delimiter, encoding, has_header, said is not None, quotes != "none", old_mac)
+    return TextLayout(delimiter, encoding, has_header, of_excel is not None, quotes != "none", old_mac)
 
 
-_DELIMITER_SAID = re.compile(r"\ufeff?sep=(.)\s*", re.IGNORECASE)
+_OF_EXCEL = re.compile(r"\ufeff?sep=(.)\s*", re.IGNORECASE)
 
 
 def find_delimiter(lines: Sequence[str], usual: str = ",") -> str:
@@ -322,9 +322,9 @@ def _cells(path: Path, on_fault: OnFault, layout: TextLayout) -> Iterator[tuple[
         yield from _tabbed(lines)
         return
     # "a.jpg| 0| a dog": bars stand with a space behind them
-    how = csv.QUOTE_MINIMAL if layout.quotes else csv.QUOTE_NONE
+    quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if layout.quotes else csv.QUOTE_NONE
     blanks = layout.delimiter == "|"
-    reader = csv.reader(lines, delimiter=layout.delimiter, strict=True, skipinitialspace=blanks, quoting=how)
+    reader = csv.reader(lines, delimiter=layout.delimiter, strict=True, skipinitialspace=blanks, quoting=quoting)
     while True:
         start = reader.line_num + 1
         try:
@@ -606,20 +606,6 @@ def first_columns(path: Path, layout: TextLayout | None = None) -> list[str]:
         return csv_columns(path, layout=layout)
     rows = islice(json_lines(path, _ignore), _FIRST_ROWS)
     return list(dict.fromkeys(name for _, row in rows for name in row))
-
-
-def all_columns(path: Path) -> list[str]:
-    """All columns of a table. JSON lines, whose rows may differ, are read through for it; faulty rows are left out."""
-    name = plain_name(path).lower()
-    if name.endswith(JSON_LINES):
-        names: dict[str, None] = {}
-        for _, row in json_lines(path, _ignore):
-            if not names.keys() >= row.keys():
-                names |= dict.fromkeys(row)
-        return list(names)
-    if name.endswith((".csv", ".tsv")):
-        return csv_columns(path, _ignore)
-    return first_columns(path)
 
 
 def sniffed_columns(path: Path) -> list[str]:

@@ -75,6 +75,7 @@ def read_task(
     unknown: str = "fault",
     task: str = "",
     labels: str | None = None,
+    bad_rows: str = "refuse",
     **columns: str | None,
 ) -> TaskDraft:
     """Read a task whose parts are in memory, or in files anywhere."""
@@ -87,7 +88,7 @@ def read_task(
     # of a file. Judgements are whatever `visir.collections.read_qrels` takes, or any of these by split. Pools are
     # `{query: [document, …]}` or a table.
     draft = TaskDraft(name or "task", Path.cwd(), "a task in memory", task=task)
-    return _fill(draft, source, title=title, unknown=unknown, labels=labels, **columns)
+    return _fill(draft, source, title=title, unknown=unknown, labels=labels, bad_rows=bad_rows, **columns)
 
 
 def _fill(
@@ -97,6 +98,7 @@ def _fill(
     title: str = "join",
     unknown: str = "fault",
     labels: str | None = None,
+    bad_rows: str = "refuse",
     **columns: str | None,
 ) -> TaskDraft:
     parts: dict[TaskPart, Any] = {}
@@ -116,7 +118,9 @@ def _fill(
         "judgements": _by_split(parts["judgements"], _judgement_table),
         "candidates": _by_split(parts["candidates"], _candidate_table) if "candidates" in parts else [],
     }
-    return TaskReader(draft, columns, labels).read(tables, join_titles=title == "join", drop=unknown == "drop")
+    return TaskReader(draft, columns, labels, bad_rows).read(
+        tables, join_titles=title == "join", drop=unknown == "drop"
+    )
 
 
 def read_items(source: Any, *, name: str = "given") -> Items:

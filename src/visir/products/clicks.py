@@ -13,7 +13,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from visir.collections.cells import flag_of
-from visir.collections.tables import OpenTable, all_columns, pick, read_rows
+from visir.collections.tables import pick, read_table
 from visir.display import Displayed, brief
 from visir.errors import CollectionError, ConfigurationError, nearest, raise_faults
 from visir.products.opening import write_new_table
@@ -159,7 +159,7 @@ def read_click_log(
     path = Path(path)
     if not path.is_file():
         raise CollectionError(f"{path}: no such file.", hint="check the path")
-    table = OpenTable(str(path), all_columns(path))
+    table = read_table(path, header="yes")
     given = {"query": query, "product": product, "position": position, "clicked": clicked, "visitor": visitor}
     named = pick(
         table, given, query=QUERY, product=PRODUCT, position=POSITION, clicked=CLICKED, visitor=VISITOR
@@ -173,7 +173,7 @@ def read_click_log(
         )
     cells: dict[str, list[Any]] = {name: [] for name in named}
     faults: list[str] = []
-    for place, row in read_rows(path):
+    for place, row in table.rows():
         values = _values(row, named)
         problem = next((name for name, value in values.items() if value is None), None)
         if problem is None:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from visir.display import Displayed
-from visir.errors import ConfigurationError, nearest
+from visir.errors import ConfigurationError, VisirError, nearest
 from visir.progress import Progress
 from visir.sessions.definition import (
     EVENT_COLUMNS,
@@ -237,6 +237,7 @@ def sessionise(
     threads: int | None = None,
     memory: str | None = None,
     replace: bool = False,
+    bad_rows: str = "skip",
 ) -> LogCounts:
     """Write the sessions of a log into a new folder, and return what was counted.
 
@@ -258,6 +259,7 @@ def sessionise(
         threads: Default: one per core. Changes no result.
         memory: What the engine may hold ("2GB"); more is spilled to disk beside `out`. Changes no result.
         replace: Replace `out` where it exists.
+        bad_rows: What becomes of lines that are no rows: "skip" lists them, "refuse" raises.
 
     Raises:
         VisirError: `out` exists, or a file is damaged as a whole.
@@ -273,6 +275,8 @@ def sessionise(
         (1, 1, 1)
     """
     positive_minutes(idle_minutes)
+    if bad_rows not in ("skip", "refuse"):
+        raise ConfigurationError(f"bad_rows={bad_rows!r}", hint='"skip" or "refuse"')
     out = Path(out)
     purpose, kept_order = "Finding sessions in a log", {"preserve_insertion_order": True}
     with (
@@ -284,6 +288,13 @@ def sessionise(
         mapping = files.mapping
         tables = read_events(engine, mapping, files.read, scratch, buckets)
         malformed = write_malformed(engine, scratch, change.file("malformed.parquet"))
+        if malformed and bad_rows == "refuse":
+            rows = ds.dataset(change.folder / "malformed.parquet").to_table().slice(0, EXAMPLES).to_pylist()
+            shown = "; ".join(f"{row['file']}, line {row['line']}: {row['fault']}" for row in rows)
+            raise VisirError(
+                f"{malformed:,} lines are no rows ({shown}).",
+                hint='mend them, or leave them out, listed in malformed.parquet: bad_rows="skip"',
+            )
         total = _write(engine, tables, mapping, idle_minutes, change)
         counts = LogCounts.of(total, malformed=malformed, passed_over=files.passed_over)
         signs = advice(change.folder, mapping, counts)
@@ -410,6 +421,7 @@ def make(
     threads: int | None = None,
     memory: str | None = None,
     replace: bool = False,
+    bad_rows: str = "skip",
 ) -> Sessions:
     """Find the sessions of a raw log and write them into a folder.
 
@@ -428,6 +440,7 @@ def make(
         threads: Default: one per core. Changes no result.
         memory: What the engine may hold ("2GB"); more is spilled to disk beside `out`. Changes no result.
         replace: Replace `out` where it is a folder of sessions.
+        bad_rows: What becomes of lines that are no rows: "skip" lists them in `malformed.parquet`, "refuse" raises.
 
     Returns:
         The sessions: a record that has their counts, remarks and tables, and stands wherever the folder can.
@@ -461,6 +474,7 @@ def make(
         threads=threads,
         memory=memory,
         replace=replace,
+        bad_rows=bad_rows,
     )
     return Sessions.open(out)
 

@@ -72,9 +72,19 @@ def duckdb_engine(
 
 def add_cell_readers(engine: DuckDBPyConnection) -> None:
     """Let SQL ask what a cell means where DuckDB does not know it (`visir.collections.cells`)."""
-    kept = {"null_handling": "special", "side_effects": False, "type": "arrow"}
-    engine.create_function("visir_amount", _amounts, ["VARCHAR", "VARCHAR"], "DOUBLE", **kept)
-    engine.create_function("visir_moment", _moments, ["VARCHAR", "BOOLEAN"], "BIGINT", **kept)
+    for name, read, cells, kind in (
+        ("visir_amount", _amounts, ["VARCHAR", "VARCHAR"], "DOUBLE"),
+        ("visir_moment", _moments, ["VARCHAR", "BOOLEAN"], "BIGINT"),
+    ):
+        engine.create_function(
+            name,
+            read,
+            cells,
+            kind,
+            type="arrow",
+            null_handling="special",
+            side_effects=False,  # type: ignore[call-overload]
+        )
 
 
 def _amounts(cells: Any, decimals: Any) -> Any:

@@ -15,8 +15,8 @@ from visir.collections.draft import ChoiceDraft, Missing
 from visir.collections.held_pictures import HeldPictures, is_picture
 from visir.collections.readers.locate import relative
 from visir.collections.readers.names import head, plain_name, plain_stem
-from visir.collections.readers.table import TableColumns, bad_rows_option
-from visir.collections.sources import Format, Option, one_of
+from visir.collections.readers.table import TableColumns
+from visir.collections.sources import Format, Option, bad_rows_option, one_of
 from visir.collections.tables import BadRows, OpenTable, is_table, pick, read_rows, read_table, sniffed_columns
 from visir.errors import CollectionError
 from visir.files import read_json
@@ -137,7 +137,7 @@ def wrong_columns(columns: Iterable[str]) -> tuple[str, ...]:
 
 
 def read(
-    path: Path,
+    source: Any,
     *,
     image: str | None = None,
     caption: str | None = None,
@@ -145,37 +145,32 @@ def read(
     id: str | None = None,
     missing: Missing = "drop",
     bad_rows: str = "refuse",
+    name: str = "",
 ) -> ChoiceDraft:
     """Read a table with a row for each choice. Every further column is a label of the item: "category", …"""
-    if not is_table(path):
+    # source: A file, or a table in memory, where a picture is a file, a picture of PIL, an array, or encoded bytes.
+    path = source if isinstance(source, Path) else None
+    if path is not None and not is_table(path):
         raise CollectionError(f"{path}: no table of choices.", hint=f"{FORMAT.layout}")
-    table = read_table(path)
-    columns = ChoiceColumns.find(table, image=image, caption=caption, wrong=wrong, id=id)
-    draft = ChoiceDraft(plain_stem(path), path.parent, f"choices {path.name}", missing=missing)
-    bad = BadRows(path.name, draft.fault, bad_rows)
-    in_cells = columns.image[0] in pictures_in_cells(path)
-    texts_only = [name for name in table.columns if name != columns.image[0]] if in_cells else None
-    for number, (place, row) in enumerate(table.rows(bad.row, texts_only)):
-        row["cells"] = [(f"{columns.image[0]}#{number}", relative(path, draft.root))] if in_cells else []
-        add_choice(draft, columns, _own(columns, row, number), place, row, bad=bad)
-    for note in bad.notes():
-        draft.remark(note)
-    return draft
-
-
-def read_memory_choices(source: Mapping[str, Sequence[Any]], name: str, **options: Any) -> ChoiceDraft:
-    """Read the same from columns in memory. A picture is a file, or a picture of PIL, an array, encoded bytes."""
-    missing, bad_rows = options.pop("missing", "drop"), options.pop("bad_rows", "refuse")
     table = read_table(source)
-    columns = ChoiceColumns.find(table, **options)
-    draft = ChoiceDraft(name or "table", Path.cwd(), "choices in memory", missing=missing)
-    bad = BadRows(table.name, draft.fault, bad_rows)
-    held = HeldPictures()
-    places = [held.add(cell, f"row {row}") if is_picture(cell) else None
-              for row, cell in enumerate(source[columns.image[0]], 1)]  # fmt: skip
-    archive = str(held.write()) if len(held) else ""
-    for number, (place, row) in enumerate(table.rows()):
-        row["cells"] = [] if places[number] is None else [(f"image#{places[number]}", archive)]
+    columns = ChoiceColumns.find(table, image=image, caption=caption, wrong=wrong, id=id)
+    where = (name or "table", Path.cwd(), "choices in memory") if path is None else (
+        plain_stem(path), path.parent, f"choices {path.name}")  # fmt: skip
+    draft = ChoiceDraft(*where, missing=missing)
+    bad = BadRows(table.name if path is None else path.name, draft.fault, bad_rows)
+    picture, held = columns.image[0], HeldPictures()
+    in_cells = path is not None and picture in pictures_in_cells(path)
+    texts_only = [column for column in table.columns if column != picture] if in_cells else None
+    rows = list(table.rows(bad.row, texts_only))
+    if in_cells and path is not None:
+        cells = [(f"{picture}#{number}", relative(path, draft.root)) for number in range(len(rows))]
+        places = [[cell] for cell in cells]
+    else:
+        numbers = [held.add(row[picture], place) if is_picture(row.get(picture)) else None for place, row in rows]
+        archive = str(held.write()) if len(held) else ""
+        places = [[] if number is None else [(f"image#{number}", archive)] for number in numbers]
+    for number, (place, row) in enumerate(rows):
+        row["cells"] = places[number]
         add_choice(draft, columns, _own(columns, row, number), place, row, bad=bad)
     for note in bad.notes():
         draft.remark(note)

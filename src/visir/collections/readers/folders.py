@@ -20,8 +20,8 @@ from visir.collections.picture_kinds import (
 )
 from visir.collections.readers.locate import note_unread, walk
 from visir.collections.readers.names import SPLITS, escaped
-from visir.collections.readers.table import COLUMN_OPTIONS, DraftFiller, TableColumns, bad_rows_option
-from visir.collections.sources import reader_of
+from visir.collections.readers.table import COLUMN_OPTIONS, DraftFiller, TableColumns
+from visir.collections.sources import bad_rows_option, reader_of
 from visir.collections.tables import read_table
 from visir.collections.tars import tar_notes
 from visir.display import counted

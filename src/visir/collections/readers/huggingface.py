@@ -60,7 +60,10 @@ def read(
     parts = _parts(path)
     root = path.parent if path.is_file() else path
     draft = Draft(path.absolute().name.removesuffix(".parquet"), root, f"Hugging Face dataset {path.absolute().name}")
-    columns = _columns(path, _schema(parts[0].file), image, caption, id, caption_id)
+    schema = _schema(parts[0].file)
+    if id is None and {"key", "url", "status"} <= {*schema.names}:  # img2dataset's
+        id = "key"
+    columns = _columns(path, schema, image, caption, id, caption_id)
     rows = [(part, *row) for part in parts for row in _rows(part, columns, root)]
     names = [name for _, _, name, _, _ in rows]
     named = None not in names and len(set(names)) == len(names)

@@ -38,8 +38,8 @@ from visir.collections.readers.shop_cells import (
     picture_names,
     without_entities,
 )
-from visir.collections.readers.table import TEXT_OPTIONS, bad_rows_option
-from visir.collections.sources import Format, Option, one_of
+from visir.collections.readers.table import TEXT_OPTIONS
+from visir.collections.sources import Format, Option, bad_rows_option, one_of
 from visir.collections.tables import BadRows, is_table, is_text_table, plain_column, read_table, sniffed_columns
 from visir.errors import CollectionError, nearest
 

@@ -18,12 +18,11 @@ from visir.collections.cells import LONGEST_WORD, Counts, entries_of, id_of, is_
 from visir.collections.draft import Draft
 from visir.collections.picture_kinds import is_picture_name
 from visir.collections.readers.names import SPLITS, plain_name, plain_stem
-from visir.collections.sources import Format, Option, one_of
+from visir.collections.sources import Format, Option, bad_rows_option, one_of
 from visir.collections.tables import (
     BadRows,
     OpenTable,
     TextLayout,
-    Usual,
     arrow_table,
     first_cells,
     is_table,
@@ -50,13 +49,6 @@ TEXT_OPTIONS = (
 )  # fmt: skip
 
 
-def bad_rows_option(default: str) -> Option:
-    """What becomes of rows that cannot be read."""
-    return Option(
-        "bad_rows", "rows that cannot be read: refuse, or skip them, counted", default, one_of("refuse", "skip", "stop")
-    )
-
-
 @dataclass(frozen=True)
 class TableColumns:
     """Which column holds what; None where there is no such column."""
@@ -73,10 +65,22 @@ class TableColumns:
     @classmethod
     def find(cls, table: OpenTable, given: Mapping[str, str | None]) -> TableColumns:
         """Find them by the names that somebody gave and the usual ones."""
-        options = {"split": "split_column", "language": "language_column"}
-        named = {role: given.get(options.get(role, role)) for role in USUAL}
+        named = {role: given.get(role) for role in ("image", "caption", "id", "caption_id")}
+        named |= {role: given.get(f"{role}_column") for role in ("split", "language")}
         captions = str(named["caption"]).split(",") if named["caption"] else [None]
-        picked = [pick(table, named | {"caption": caption}, **USUAL) for caption in captions]
+        picked = [
+            pick(
+                table,
+                named | {"caption": caption},
+                image=(usual.IMAGE_COLUMNS, usual.IMAGE_ALSO),
+                caption=(usual.CAPTION_COLUMNS, usual.CAPTION_ALSO),
+                id=usual.IMAGE_ID_COLUMNS,
+                caption_id=usual.CAPTION_ID_COLUMNS,
+                split=usual.SPLIT_COLUMNS,
+                language=usual.LANGUAGE_COLUMNS,
+            )
+            for caption in captions
+        ]
         columns = picked[0].columns
         chosen = tuple(name for each in picked if (name := each["caption"]) is not None)
         chosen = chosen or tuple(name for name in table.columns if NUMBERED.fullmatch(usual.plain_column(name)))
@@ -92,15 +96,6 @@ class TableColumns:
         return {self.image, *self.captions, self.image_id, self.caption_id, self.split}
 
 
-USUAL: dict[str, Usual] = {
-    "image": (usual.IMAGE_COLUMNS, usual.IMAGE_ALSO),
-    "caption": (usual.CAPTION_COLUMNS, usual.CAPTION_ALSO),
-    "id": usual.IMAGE_ID_COLUMNS,
-    "caption_id": usual.CAPTION_ID_COLUMNS,
-    "split": usual.SPLIT_COLUMNS,
-    "language": usual.LANGUAGE_COLUMNS,
-}
-"""What the columns of pictures and captions are usually called."""
 NUMBERED = re.compile(r"(?:raw_)?(?:caption|comment|sentence|text|description)_?\d+")
 """Several columns of captions."""
 

@@ -10,15 +10,16 @@ from pathlib import Path
 from typing import Any, Literal
 
 from visir.collections.archives import PictureCells
-from visir.collections.cells import id_of
+from visir.collections.cells import Counts, id_of
 from visir.collections.draft import Side, TaskDraft, TaskSetDraft
 from visir.collections.readers.locate import relative
 from visir.collections.readers.names import SPLITS, plain_name, plain_stem
-from visir.collections.sources import Format, Option, one_of
+from visir.collections.sources import Format, Option, bad_rows_option, one_of
 from visir.collections.tables import (
     IMAGE_COLUMNS,
     JSON_LINES,
     TABLES,
+    BadRows,
     ColumnPicker,
     OnFault,
     RowFault,
@@ -78,6 +79,8 @@ class TaskReader:
     # The columns that somebody named: "query_text_column" and so on.
     columns: Mapping[str, str | None] = field(default_factory=dict)
     labels: str | None = None  # the columns of queries that are labels, joined by commas; None for those of `LABELS`
+    bad_rows: str = ""  # what becomes of rows that cannot be read, where somebody is asked: "refuse" or "skip"
+    left_out: Counts = field(default_factory=Counts)  # rows that were left out
     dropped: dict[str, int] = field(default_factory=dict)
     empty_texts: int = 0
     _rows_of: dict[Side, dict[str, int]] = field(default_factory=dict)
@@ -186,6 +189,7 @@ class TaskReader:
         """The draft, with notes of what was dropped."""
         draft = self.draft
         draft.notes += [f"{count:,} {kind} of unknown ids left out" for kind, count in self.dropped.items()]
+        draft.notes += self.left_out.lines("{what} (left out): {count:,} ({shown})", ", ")
         if self.empty_texts:
             draft.notes.append(f"{self.empty_texts:,} empty texts")
         return draft
@@ -225,7 +229,8 @@ class TaskReader:
         def report(fault: RowFault, place: str, detail: str) -> None:
             self.draft.fault(f"{table.name}, {place}: {fault.message.format(detail)}")
 
-        for place, row in table.rows(report):
+        bad = BadRows(table.name, self.draft.fault, self.bad_rows, self.left_out)
+        for place, row in table.rows(bad.row if self.bad_rows else report):
             yield f"{table.name}, {place}", row
 
     def _id(self, value: object, place: str, kind: str) -> str | None:
@@ -495,6 +500,7 @@ def read(
     subset: str | None = None,
     only: str | None = None,
     labels: str | None = None,
+    bad_rows: str = "refuse",
     **columns: str | None,
 ) -> TaskDraft | TaskSetDraft:
     """Read a folder with `corpus`, `queries` and `qrels`, and with `pools` where queries have candidates of their
@@ -512,7 +518,8 @@ def read(
         raise CollectionError(
             f"{path}: no task {subset!r}.", hint=nearest(subset, filter(None, tasks)), code="collection-no-task"
         )
-    options: dict[str, Any] = {"title": title, "unknown": unknown, "only": only, "labels": labels, "columns": columns}
+    options: dict[str, Any] = {"title": title, "unknown": unknown, "only": only, "labels": labels, "bad_rows": bad_rows,
+                               "columns": columns}  # fmt: skip
     name, source = path.absolute().name, f"task {path.absolute().name}/"
     if subset is not None or set(tasks) <= {""}:
         return _fill(TaskDraft(name, path, source, task=task), path, tasks.get(subset or "", TaskFiles()), **options)
@@ -533,6 +540,7 @@ def _fill(
     unknown: str,
     only: str | None,
     labels: str | None,
+    bad_rows: str,
     columns: dict[str, str | None],
 ) -> TaskDraft:
     missing = [f"no {PARTS[part][0]} (.jsonl, .csv, .tsv or .parquet, or a folder of them)" for part in files.missing]
@@ -548,7 +556,7 @@ def _fill(
             chosen = listed
         tables[part] = [file_table(file, path, image_columns.get(part)) for file in chosen]
     drop = unknown == "drop" or only is not None
-    return TaskReader(draft, columns, labels).read(tables, join_titles=title == "join", drop=drop)
+    return TaskReader(draft, columns, labels, bad_rows).read(tables, join_titles=title == "join", drop=drop)
 
 
 def file_table(part: PartFile, root: Path, image: str | None = None) -> TaskTable:
@@ -581,6 +589,7 @@ FORMAT = Format(
         Option("unknown", "judgements of unknown ids: fault or drop", "fault", one_of("fault", "drop")),
         Option("subset", "one of several tasks in the folder (default: all)"),
         Option("labels", "columns of queries by which results are looked at, comma-separated (default: language, …)"),
+        bad_rows_option("refuse"),
         Option("only", "read this split alone (default: what split= says, if anything)"),
         *(
             Option(

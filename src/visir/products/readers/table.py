@@ -23,14 +23,13 @@ from visir.collections.readers.products import (
     ID,
     ShopColumns,
     ShopProduct,
-    bad_rows_option,
     by_plain_name,
     place_of,
     prices_in_words,
     read_shop,
 )
 from visir.collections.readers.shop_cells import attribute_pairs
-from visir.collections.sources import Format, Option
+from visir.collections.sources import Format, Option, bad_rows_option
 from visir.collections.tables import RowFault, sniffed_columns
 from visir.errors import CollectionError, nearest, raise_faults
 from visir.records.catalogue import ATTRIBUTES, Catalogue, register_path
