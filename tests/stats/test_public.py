@@ -7,6 +7,7 @@ from math import inf, isnan, nan
 import numpy as np
 import pytest
 import scipy.stats
+from visir.evaluation.measures.measure import bounds_of, measure_estimate
 
 import visir
 from refusals import refused
@@ -14,7 +15,6 @@ from visir import stats
 from visir.errors import VisirError
 from visir.evaluation.by_label import value_difference
 from visir.evaluation.granularity import Granularity, means
-from visir.evaluation.measures.measure import bounds_of, measure_estimate
 from visir.stats.means import mean_interval, wilson
 
 Z = 1.959963984540054

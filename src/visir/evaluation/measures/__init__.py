@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from visir import stats
+import visir.stats as stats
 from visir.display import Tabular
 from visir.errors import ConfigurationError, ProtocolError, VisirError, raise_faults
 from visir.plugins import MEASURES as GROUP
@@ -681,7 +681,9 @@ def aggregate(per_query: pa.Table) -> dict[str, float]:
 
 
 def bounds_of(measure: str) -> tuple[float, float]:
-    """Between which values a measure lies for every query: fractions from 0 to 1, ranks from 1."""
+    """Between which values a measure lies for every query of a task: fractions from 0 to 1, ranks from 1."""
+    if measure == "rsum":
+        return 0.0, 100.0 * len(RSUM_CUTOFFS)
     base = base_of(measure)
     unit = MEASURES.get(base).unit if base in MEASURES else ""
     return {"fraction": (0.0, 1.0), "rank": (1.0, np.inf)}.get(unit, (-np.inf, np.inf))
