@@ -28,7 +28,7 @@ from visir.cli.options import (
     complete_result,
     complete_split,
 )
-from visir.cli.verbs import FORMER, every_verb
+from visir.cli.verbs import FORMER, PURPOSES, every_verb
 
 ROOT = typer.main.get_command(app)
 STREAMS = {"demo", "library serve", "library watch", "sessions score", "sessions serve"}
@@ -83,7 +83,7 @@ def test_every_verb_prints_json_and_can_be_quiet() -> None:
 
 STUDIES = (
     "evaluate", "compare", "explain", "stress", "classify", "profile", "probe", "granularity", "truncation",
-    "products evaluate", "sessions describe", "sessions ab-test", "shortcuts audit", "sessions predict",
+    "products evaluate", "sessions describe", "sessions ab-test", "shortcuts audit", "sessions predict", "report",
 )  # fmt: skip
 """Verbs that return a report: each has `--json`, `--out`, `--replace` and `--latex`."""
 GOES_ON = {
@@ -262,12 +262,35 @@ def test_the_first_page_has_few_entries_and_a_word_finds_the_others() -> None:
     for name, command in ROOT.commands.items():
         answer = run.invoke(app, ["help", name, "--json"])
         assert f"visir {name}" in [entry["command"] for entry in json.loads(answer.output)]
-        if name not in names and name != "help":
+        if name not in {*names, "help", "demo"}:  # of these two the last line tells
             shelf = next(shelf for shelf in ("research", "shop") if f"\n  {name} " in run.invoke(app, [shelf]).output)
             below = run.invoke(app, [shelf, name, "--help"]).output
             assert command.help.partition("\n")[0] in " ".join(below.split()), below
     assert "visir index build" in run.invoke(app, ["help", "index", "parts"]).output
     assert "no command has zyx" in str(run.invoke(app, ["help", "zyx"]).exception)
+
+
+@pytest.mark.parametrize(
+    ("words", "verb"),
+    [
+        ("find my photos", "search"), ("fine tune", "train"), ("lora", "train"), ("significance test", "compare"),
+        ("confidence interval", "compare"), ("robustness", "stress"), ("typos", "stress"), ("noise", "stress"),
+        ("mrr", "evaluate"), ("album", "library make"), ("a/b test", "sessions ab-test"), ("gpu", "train"),
+        ("website", "library serve"), ("pdf", "report"), ("ranx", "compare"), ("huggingface", "models"),
+        ("conversion", "sessions predict"), ("results", "report"),
+    ],
+)  # fmt: skip
+def test_a_verb_is_found_by_the_words_of_those_who_need_it(words: str, verb: str) -> None:
+    answer = CliRunner().invoke(app, ["help", *words.split(), "--json"])
+    assert f"visir {verb}" in [entry["command"] for entry in json.loads(answer.output)][:4], answer.output
+
+
+def test_purposes_are_of_verbs_that_there_are_and_words_match_from_their_beginning() -> None:
+    assert set(PURPOSES) <= set(VERBS)
+    listed = json.loads(CliRunner().invoke(app, ["help", "tag", "--json"]).output)
+    assert listed[0]["command"] == "visir classify"  # not those with "stage" in their help
+    some = CliRunner().invoke(app, ["help", "photos", "zyx"])
+    assert some.exit_code == 0 and "these have most" in some.output
 
 
 @pytest.mark.parametrize("columns", ["80", "120"])

@@ -139,7 +139,7 @@ def test_of_mean_ranks_the_logarithm_is_tested() -> None:
     assert np.isnan(found.p) and "point in opposite directions" in found.untested
     (note, reason) = notes_of([found], {"t2i": 61}, "t")
     assert note.startswith("mean_rank: p is that of the logarithms of ranks")
-    assert reason.endswith("opposite directions: t2i mean_rank of b")
+    assert reason.endswith("opposite directions: text → image mean_rank of b")
 
 
 def test_few_units_are_said_to_be(good: Result, poor: Result) -> None:

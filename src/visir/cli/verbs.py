@@ -641,7 +641,8 @@ def every_verb(command: Any, path: str = "visir") -> Iterator[tuple[str, Any]]:
 def find_verbs(context: typer.Context, words: Annotated[list[str], argument("WORD…")]) -> None:
     """Find the command for a purpose.
 
-    Lists the commands in whose name, help or options all these words stand; those that have them in their name first.
+    Lists the commands in whose name, help or options all these words stand, or words for the same; those that have them
+    in their name first. Where no command has all words, those that have most of them.
 
     Args:
         words: Any words: a purpose (photos), an option (rerank), a part of a name.
@@ -649,24 +650,72 @@ def find_verbs(context: typer.Context, words: Annotated[list[str], argument("WOR
     from visir.cli import output
     from visir.errors import ConfigurationError
 
-    wanted = [word.lower() for word in words]
-    matching: list[tuple[int, str, str]] = []
+    wanted = {word for text in words for word in _words_of(text)}
+    wanted = wanted - _SMALL or wanted
+    matching: list[tuple[int, int, str, str]] = []
     for path, command in every_verb(context.find_root().command):
         about, _, more = (command.help or "").partition("\n\n")
         options = " ".join(f"{' '.join(item.opts)} {getattr(item, 'help', '') or ''}" for item in command.params)
-        texts = [text.lower() for text in (path, f"{path} {about}", f"{path} {about} {more} {options}")]
-        places = [place for place, text in enumerate(texts) if all(word in text for word in wanted)]
-        if places:
-            matching.append((places[0], path, about))
-    if not matching:
+        purposes = f"{path} {PURPOSES.get(path.removeprefix('visir '), '')}"
+        texts = [
+            _words_of(text) for text in (path, purposes, f"{purposes} {about}", f"{purposes} {about} {more} {options}")
+        ]
+        missing = [
+            sum(not any(known.startswith(word.rstrip("s")) for known in text) for word in wanted) for text in texts
+        ]
+        matching.append((missing[-1], missing.index(missing[-1]), path, about))
+    fewest = min(missing for missing, *_ in matching)
+    if fewest == len(wanted):
         raise ConfigurationError(f"no command has {' and '.join(words)} in its help.", hint="visir --help lists them")
-    output.answer([{"command": path, "about": about} for _, path, about in sorted(matching, key=itemgetter(0))])
-    for _, path, about in sorted(matching, key=itemgetter(0))[:_MATCHING]:
+    best = sorted((entry for entry in matching if entry[0] == fewest), key=itemgetter(1))
+    if fewest:
+        output.note(f"no command has all of: {' '.join(words)}; these have most")
+    output.answer([{"command": path, "about": about} for *_, path, about in best])
+    for *_, path, about in best[:_MATCHING]:
         output.line(f"{path}: {about}")
-    if len(matching) > _MATCHING:
-        output.note(f"… and {len(matching) - _MATCHING} more; another word finds fewer")
+    if len(best) > _MATCHING:
+        output.note(f"… and {len(best) - _MATCHING} more; another word finds fewer")
 
 
+def _missing(wanted: set[str], text: str) -> int:
+    """How many words stand nowhere in a text, at the beginning of a word."""
+    there = _words_of(text)
+    return sum(not any(word.startswith(typed.rstrip("s")) for word in there) for typed in wanted)
+
+
+def _words_of(text: str) -> set[str]:
+    return set(re.findall(r"[^\W_]+", text.lower()))
+
+
+_SMALL = _words_of(
+    "a an and are at by can do find for from how i in is it me my of on or our the to want what which with"
+)
+PURPOSES = {
+    "search": "find photos pictures similar text-to-image",
+    "library make": "album gallery phone folder index photos screenshots",
+    "library serve": "server website web page docker api http browser phone",
+    "library duplicates": "copies twins same photos delete",
+    "evaluate": "benchmark score accuracy recall map ndcg mrr rsum test",
+    "compare": "significance significant p-value confidence interval bootstrap t-test difference better ranx",
+    "explain": "reproduce replication protocol paper mismatch",
+    "stress": "robustness robust noise blur typos brittleness corruptions perturbations rotation jpeg",
+    "report": "page html pdf notebook jupyter latex table open show results",
+    "train": "fine-tune finetune learn lora adapter gpu objective loss",
+    "encode": "embeddings vectors features gpu many machines",
+    "classify": "tags labels zero-shot few-shot categories",
+    "models": "huggingface hub clip siglip download",
+    "doctor": "gpu cuda plugin install speed latency packages broken",
+    "demo": "tutorial example first begin start",
+    "index build": "faiss hnsw ann approximate nearest neighbours qdrant milvus postgresql pgvector",
+    "sparsify": "splade sparse words interpretable",
+    "sessions ab-test": "a/b experiment conversion online",
+    "sessions predict": "purchase intent conversion buy",
+    "sessions train": "purchase intent conversion buy model",
+    "sessions make": "log clickstream events visits basket",
+    "products search": "shop catalogue buy barcode",
+    "products infer": "landing pages categories recommend",
+}
+"""What else people call the purpose of a verb."""
 _MATCHING = 12
 
 
