@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +16,10 @@ from evaluation_toys import make_collection, random_pair
 import visir
 from refusals import refused
 from visir.collections import read_qrels
-from visir.errors import ConfigurationError, EncoderError, RunError, VisirError
+from visir.errors import ConfigurationError, RunError, VisirError
 from visir.evaluation.results import load_evaluation
 from visir.evaluation.sources import is_judgements
+from visir.evaluation.systems.given import task_and_file
 from visir.records import Items, Qrels, Task
 from visir.retrieval.formats import write_run
 
@@ -320,6 +320,11 @@ def test_runs_are_named_by_task_and_file(tmp_path: Path, monkeypatch: pytest.Mon
         visir.evaluate(scenes, "t2t=t2i.trec")
     with refused(ConfigurationError, code="two-runs-task"):
         visir.evaluate(scenes, ["t2i=t2i.trec", "t2i.trec"])
+    assert task_and_file("my-task=t2i.trec") == ("my-task", "t2i.trec")
+    Path("plain").write_text(Path("t2i.trec").read_text())  # a TREC run by its lines
+    assert visir.evaluate(scenes, "t2i=plain").tasks == ("t2i",)
+    for model in ("st:m?prompt=a.json", "org/m?file=run.trec"):
+        assert task_and_file(model) == ("", model)
     Path("a=b.trec").write_text(Path("t2i.trec").read_text())
     assert visir.evaluate(scenes, "a=b.trec").tasks == ("t2i",)  # a path may hold "=" too
 
@@ -347,12 +352,3 @@ def test_judgements_are_attached_by_name(tmp_path: Path) -> None:
         "scenes:24?size=64", "colours", "t2i", judgements=tmp_path / "more.qrels", relevance="more"
     )
     assert evaluated.protocol.relevance == "more" and len(evaluated.qrels["t2i"]) == 1
-
-
-def test_a_model_that_re_ranks_itself_is_loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    loaded: list[str] = []
-    module = sys.modules["visir.evaluation.second_stage"]
-    monkeypatch.setattr(module, "load", lambda name, **options: loaded.append(name) or visir.load(name))
-    with refused(EncoderError, "colours", code="makes-vectors"):
-        visir.evaluate("scenes:12?size=64", "colours", rerank="colours")
-    assert loaded == ["colours"]

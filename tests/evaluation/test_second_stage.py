@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -325,3 +326,34 @@ def test_a_re_ranked_run_is_not_cut_down_to_a_smaller_gallery(scenes: Collection
     found = explain(done, PublishedRow("x", {"i2t": {"R@1": 10.0}}))
     assert any("others would be among the first k" in reason for _, reason in found.not_computable)
     assert all(fit.reading["captions"] is None for fit in found.fits)
+
+
+def test_a_cross_encoder_by_name_is_loaded_as_asked(toy: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its name, device and arithmetic are those of the call; a model beside it takes the store and the workers."""
+    calls: list[Any] = []
+
+    def load_one(name: str, **options: Any) -> Nearness:
+        calls.append((name, options))
+        return Nearness()
+
+    monkeypatch.setattr(sys.modules["visir.evaluation.second_stage"], "load_cross_encoder", load_one)
+    result = evaluate(*toy, tasks=["t2i"], rerank="some/matcher", k_test=3, device="cpu", dtype="bfloat16", workers=2)
+    assert calls == [("some/matcher", {"device": "cpu", "dtype": "bfloat16"})]
+    assert result.protocol.rerank == "top 3; nothing behind them" and result.timing["re-rank"] >= 0
+    with refused(ConfigurationError, "batch_size", code="unknown-option"):  # of the first stage, which has no encoder
+        evaluate(*toy, tasks=["t2i"], rerank="some/matcher", batch_size=2)
+
+
+def test_a_model_that_re_ranks_itself_is_loaded_once(
+    scenes: Collection, blip: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded: list[str] = []
+
+    def counted(name: str, **options: Any) -> Any:
+        loaded.append(name)
+        return load(name, device="cpu")
+
+    for module in ("second_stage", "systems.given"):
+        monkeypatch.setattr(sys.modules[f"visir.evaluation.{module}"], "load", counted)
+    result = evaluate(scenes, str(blip), rerank=str(blip), k_test=2, tasks=["t2i"]).result
+    assert loaded == [str(blip)] and result.protocol.matcher.endswith(", itm")

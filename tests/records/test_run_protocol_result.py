@@ -156,5 +156,5 @@ def test_the_system_is_not_part_of_the_task() -> None:
 )
 def test_options_are_checked_as_declared(option: str, value: object, fault: str) -> None:
     assert [text[: len(fault)] for text in option_faults(**{option: value})] == [fault]
-    good = {"recall": "recall", "ties": "trec", "similarity": "maxsim", "gallery": "collection", "folds": 5}
+    good = {"recall": "recall", "ties": "trec", "similarity": "maxsim", "gallery": "collection", "folds": 1}
     assert option_faults(**good, captions="first 12") == option_faults(recall=None, captions="random(seed=7)") == []

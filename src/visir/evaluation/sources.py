@@ -19,7 +19,7 @@ from visir.collections.task_memory import is_task, is_task_set
 from visir.encoders.intake import UNSPACED, TextLimit, in_blocks, last_fitting
 from visir.errors import ConfigurationError, VisirError
 from visir.evaluation.assembly import Source
-from visir.evaluation.systems.given import is_run
+from visir.evaluation.systems.given import is_run, task_and_file
 from visir.files import is_comment, iter_lines, read_json
 from visir.parquet import read_table
 from visir.records import Collection, Items, Qrels, Task, TaskFile, TaskSet
@@ -100,7 +100,7 @@ def is_alone(source: Any, system: Any) -> bool:
         if is_log(source):
             return True
     first = system[0] if isinstance(system, (list, tuple)) and system else system  # files of several runs
-    return is_judgements(source, first if isinstance(first, (str, Path)) else system)
+    return is_judgements(source, task_and_file(str(first))[1] if isinstance(first, (str, Path)) else system)
 
 
 def is_judgements(source: Any, beside: Any = None) -> bool:

@@ -376,7 +376,7 @@ def stress(
     protocol = assembly.protocol(
         recall=recall,
         ties=ties,
-        depth=least_depth({name: [found.ranks] for name, found in plain.items() if found.ranks is not None}),
+        depth=least_depth({name: [result.ranks] for name, result in plain.items() if result.ranks is not None}),
         estimator=None if judge is None else judge.line,
         **subject.fields(),
     )

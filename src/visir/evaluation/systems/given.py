@@ -145,8 +145,8 @@ def _files(vectors: Any) -> list[str]:
 def task_and_file(name: str) -> tuple[str, str]:
     """The parts of TASK=FILE, a run; "" and the name where no task is named. A path may hold "=" too."""
     task, equals, file = name.partition("=")
-    is_named = equals and task.isalnum() and not Path(name).exists() and is_run_file(file)
-    return (task, file) if is_named else ("", name)
+    may_be_task = equals and not set(task) & set("/:?\\")  # which stand in the names of models
+    return (task, file) if may_be_task and not Path(name).exists() and is_run_file(file) else ("", name)
 
 
 def _run_of_task(task: str, given: Any, tasks: Mapping[str, Task]) -> Run:
