@@ -200,6 +200,16 @@ def test_what_cannot_be_tested_is_said_and_left_out(good: Result, poor: Result) 
     assert row.count("–") == 3
 
 
+def test_the_seed_is_that_of_the_signs(good: Result) -> None:
+    """Of 60 images not all signs are tried; another seed tries others."""
+    near = evaluate(COLLECTION, random_pair(COLLECTION, seed=3, noise=0.9, name="near")).result
+    first, again, other = (
+        [each.p for each in compare(good, near, measures=["mrr"], test="randomisation", seed=seed).differences]
+        for seed in (0, 0, 1)
+    )
+    assert first == again != other
+
+
 def test_unlike_protocols_are_refused_with_the_list(good: Result) -> None:
     system = random_pair(COLLECTION, seed=1, noise=0.8, name="other")
     other = evaluate(COLLECTION, system, captions="first", recall="capped_recall").result

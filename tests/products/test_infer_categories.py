@@ -16,6 +16,7 @@ from visir.cli.main import app
 from visir.errors import ConfigurationError
 from visir.products import infer_categories, open_catalogue, train, write_inferred
 from visir.products.inference import (
+    HeldOutPrecision,
     Neighbours,
     NeighbourSettings,
     fit_confidence,
@@ -28,6 +29,7 @@ from visir.products.inference import (
 from visir.products.opening import CategoryTree, open_uncategorised
 from visir.products.training import held_out
 from visir.records import Catalogue, Embeddings, EncoderCard
+from visir.stats import of_counts
 from visir.storage import FolderError
 
 
@@ -209,6 +211,12 @@ def test_faults_are_named_together() -> None:
         infer_categories(catalogue, "wrds", products=["product-0-000001"])
     with refused(ConfigurationError, code="not-name-table"):
         write_inferred("x.xlsx", infer_categories(catalogue, products=["product-0-000001"]))
+
+
+def test_the_interval_of_the_precision_is_wilsons() -> None:
+    measured = HeldOutPrecision(products=30, answered=20, right=18, exact=9, confidence=0.9)
+    assert measured.interval == of_counts(18, 20).ends
+    assert HeldOutPrecision(30, 0, 0, 0, 0.0).interval == (0.0, 1.0)
 
 
 def test_a_trained_model_is_calibrated_on_what_it_has_not_seen(tmp_path: Path) -> None:

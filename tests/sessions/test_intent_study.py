@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from intent_log import folder_of, random_log
+from scipy.stats import t
 
 from refusals import refused
 from visir.errors import ConfigurationError, VisirError
@@ -113,6 +114,19 @@ def test_the_summary_has_means_intervals_and_corrected_comparisons(study: Path) 
     ]
     assert row.means["f1"] == pytest.approx(np.mean(values))
     assert row.low < row.means["f1"] < row.high
+    assert all(0 <= each.low <= each.high <= 1 for each in summary.rows if not np.isnan(each.low))  # t of one degree
+    of_step = [cell for cell in cells if (cell.setting, cell.scheme, cell.step) == ("anonymous", "grouped", 2)]
+    ratio = np.mean([cell.test / cell.train for cell in of_step])
+    gains = np.array([
+        cell.scores["rf"]["extended"]["roc_auc"] - cell.scores["rf"]["baseline"]["roc_auc"] for cell in of_step
+    ])  # fmt: skip
+    compared = next(
+        each
+        for each in summary.comparisons
+        if (each.measure, each.setting, each.model, each.step) == ("roc_auc", "anonymous", "rf", 2)
+    )
+    half = t.ppf(0.975, 1) * (gains.var(ddof=1) * (1 / 2 + ratio)) ** 0.5
+    assert (compared.low, compared.high) == pytest.approx((gains.mean() - half, gains.mean() + half))
     assert len(summary.comparisons) == 2 * 2 * 2 * 3  # measures, settings, models, steps
     tested = [one for one in summary.comparisons if not np.isnan(one.p)]
     assert all(one.p <= one.corrected <= 1 for one in tested)
@@ -173,7 +187,6 @@ def test_the_thesis_s_readings_are_another_study(log_folder: Path, tmp_path: Pat
 
 def test_the_corrected_t_by_hand() -> None:
     # Differences 1, 2, 3: mean 2, variance 1; 1/3 + test/train 0.5: t = 2 / sqrt(1 · (1/3 + 1/2)) = 2.19, 2 degrees.
-    from scipy.stats import t
 
     tested = difference(np.array([1.0, 2.0, 3.0]), 0, test="folds", ratio=0.5)
     p, half = tested.p, tested.high - 2

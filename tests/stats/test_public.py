@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import inf, isnan, nan
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from refusals import refused
 from visir import stats
 from visir.errors import VisirError
 from visir.evaluation.by_label import value_difference
+from visir.evaluation.folds import clusters_of
 from visir.evaluation.granularity import Granularity, means
 from visir.stats.means import mean_interval, wilson
 
@@ -86,8 +88,46 @@ def test_what_measures_print_stays_within_their_range() -> None:
     )
     for entry in compared.differences:
         assert isnan(entry.low) or -1 <= entry.low <= entry.difference <= entry.high <= 1
-    few = value_difference(np.array([1.0, 0.2]), np.arange(2), np.array([0.3, 0.9]), np.arange(2, 4), bounds=(0, 1))
-    assert isnan(few[4]) or (few[4] >= -1 and few[5] <= 1)
+    sides = (np.array([0.85, 1.0, 0.65, 0.71]), np.arange(4), np.array([0.01, 0.4, 0.0]), np.arange(4, 7))
+    assert value_difference(*sides)[5] > 1.2 and value_difference(*sides, bounds=(0, 1))[5] == 1
+
+
+def test_the_plot_of_measures_has_their_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+    from visir.reports import plots
+
+    drawn: list[plots.PlotMark] = []
+    monkeypatch.setattr(plots, "dots", lambda marks, *_, **__: drawn.extend(marks))
+    evaluation = visir.evaluate("scenes:30?size=64", "colours")
+    plots.measure_dots(evaluation.result, ["hit@1"])
+    owners = clusters_of(evaluation.result, "t2i")
+    expected = stats.estimate(evaluation.result.values("t2i", "hit@1"), owners)
+    marks = [mark for mark in drawn if mark.values[0] == 100 * expected.value]
+    assert any(mark.values == [100 * end for end in (expected.value, expected.low, expected.high)] for mark in marks)
+
+
+def test_a_mean_of_normalised_accuracies_is_at_most_1() -> None:
+    """Of five images two facts are named but once: Student's t would end above 1."""
+    from visir.evaluation.probes import Examples, ProbeReading, _means
+
+    fact, images = SimpleNamespace(role="shared"), np.arange(5)
+    hits = np.array([True, True, True, True, False])
+    example = Examples(fact, "image", images, images, images)  # type: ignore[arg-type]
+    reading = ProbeReading(0.8, 0.3, 0.95, 0.5, 5)
+    (mean,) = _means([example], [reading], [hits], [f"g{image}" for image in images])
+    assert (mean.mean, mean.high) == (pytest.approx(0.6), 1.0)
+
+
+def test_scores_of_a_profile_and_their_differences_stay_shares() -> None:
+    from visir.studies.profile.profile import _score
+    from visir.studies.profile.result import Measured, Skill
+
+    def measured(*values: float) -> Measured:
+        return Measured(np.array(values), None, 0.5, "2", ())
+
+    task = SimpleNamespace(source="mine")
+    row = _score(task, Skill("a", "A", "retrieval"), measured(1, 1, 0.5), measured(0, 0.1, 0), None, "k")  # type: ignore[arg-type]
+    assert row.difference is not None and (row.high, row.difference.high) == (1, 1)
+    assert row.low == pytest.approx(stats.estimate([1, 1, 0.5]).low)
 
 
 def test_the_mean_of_a_count_of_words_is_not_negative() -> None:
