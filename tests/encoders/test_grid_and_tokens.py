@@ -103,8 +103,8 @@ def test_tokens_are_what_the_model_pools(tmp_path: Path) -> None:
     pieces = tokens.text_pieces(texts, "query")  # type: ignore[attr-defined]
     assert [len(each) for each in pieces] == sets.counts.tolist()
     assert pieces[0][0] == "[CLS]" and pieces[0][-1] == "[SEP]"
-    alone = tokens.encode_texts(texts[:1])
-    assert np.abs(alone[0] - sets[0]).max() < 1e-5
+    for alone in (tokens.encode_texts(texts[:1]), tokens.embed_texts_alike(texts[:1])):
+        assert np.abs(alone[0] - sets[0]).max() < 1e-5
     assert len(encode(tokens, {"a": "a dog"})) == 1
 
 

@@ -22,7 +22,7 @@ import visir
 from refusals import refused
 from visir.collections.images import to_rgb
 from visir.encoders import encode_detailed, encode_items
-from visir.encoders.models.sentence_loading import MULTI_VECTOR, model_type
+from visir.encoders.models.transformers_kinds import MULTI_VECTOR, sentence_class
 from visir.errors import EncoderError, ImageError
 from visir.records import Items
 
@@ -120,7 +120,7 @@ def test_the_card_says_how_texts_are_read(encoder: Any, saved: tuple[str, Path])
 
 
 def test_a_folder_is_recognised_by_its_files_whatever_it_is_called(saved: tuple[str, Path]) -> None:
-    assert model_type(saved[1]) == MULTI_VECTOR
+    assert sentence_class(saved[1]) == MULTI_VECTOR
     assert visir.load(saved[1], device="cpu").form == "multi-vector"
 
 
@@ -186,9 +186,9 @@ def test_code_that_comes_with_a_model_runs_only_when_it_is_trusted(
 def test_other_models_of_the_library_are_no_such_models(tmp_path: Path) -> None:
     import tiny_sentence
 
-    assert model_type(tiny_sentence.save(tmp_path / "sentence")) != MULTI_VECTOR
+    assert sentence_class(tiny_sentence.save(tmp_path / "sentence")) != MULTI_VECTOR
     tiny_late.save("colpali", tmp_path / "colpali")
-    assert model_type(tmp_path / "colpali") != MULTI_VECTOR and model_type(tmp_path) != MULTI_VECTOR
+    assert sentence_class(tmp_path / "colpali") != MULTI_VECTOR and sentence_class(tmp_path) != MULTI_VECTOR
 
 
 @pytest.mark.parametrize("kind", ["colpali", "colqwen2"])  # sentence-transformers 6.2 reads no photos with the others

@@ -10,7 +10,6 @@ import math
 import re
 import threading
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -131,7 +130,6 @@ BACKENDS = ("torchvision", "pil")
 """The two implementations of image preprocessing: first the one that `AutoProcessor` takes, and most models ran on."""
 VECTORS = ("all", "image")
 """Which vectors of a picture count: all that the model computes, as published; or without those of the prompt."""
-ENDING = "ForRetrieval"
 _PADDED = {"input_ids", "attention_mask", "token_type_ids", "mm_token_type_ids", "position_ids"}
 """The inputs that have a value for each token: the last axis is padded."""
 EXAMPLE = (640, 480)
@@ -420,21 +418,6 @@ def token_vectors(matrices: Sequence[NDArray[Any]], dimension: int) -> TokenVect
     if not len(matrices):
         return TokenVectors(np.zeros((0, dimension), np.float32), np.zeros(1, np.int64))
     return TokenVectors.of([np.asarray(matrix, np.float32) for matrix in matrices])
-
-
-def retrieval_class(config: Mapping[str, Any]) -> str | None:
-    """The class `…ForRetrieval` of `transformers` that a `config.json` belongs to; None when there is none."""
-    # A checkpoint that names another class (a backbone before its training for retrieval) has none.
-    import transformers
-
-    kind, named = str(config.get("model_type")), [str(name) for name in config.get("architectures") or ()]
-    if named:
-        return next((name for name in named if name.endswith(ENDING) and hasattr(transformers, name)), None)
-    try:
-        module = import_module(f"transformers.models.{kind.replace('-', '_')}")
-    except ImportError:
-        return None
-    return next((name for name in sorted(dir(module)) if name.endswith(ENDING)), None)
 
 
 def load(

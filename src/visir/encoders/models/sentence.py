@@ -28,9 +28,8 @@ from visir.encoders.models.hub import (
     trusted_code,
 )
 from visir.encoders.models.precision import inference, to_vectors
-from visir.encoders.models.sentence_encoder import ENCODERS, SentenceEncoder, load
+from visir.encoders.models.sentence_encoder import SentenceEncoder, load
 from visir.encoders.models.sentence_loading import (
-    CROSS_ENCODER,
     OPTIONS,
     REDUCING,
     SentencePictures,
@@ -38,11 +37,17 @@ from visir.encoders.models.sentence_loading import (
     as_texts,
     check_marks,
     modalities_of,
-    model_type,
-    refuse_cross_encoder,
     takes_messages,
 )
-from visir.encoders.models.transformers_kinds import is_native, kind_of, model_type_of
+from visir.encoders.models.transformers_kinds import (
+    CROSS_ENCODER,
+    SENTENCE_CLASSES,
+    is_native,
+    kind_of,
+    model_type_of,
+    refuse_cross_encoder,
+    sentence_class,
+)
 from visir.errors import EncoderError, nearest
 from visir.files import user_path
 from visir.fingerprint import hash_json
@@ -213,6 +218,10 @@ class SentenceTokens(EncoderOver):
             offsets = np.concatenate([[0], present.sum(1).cumsum(0).cpu().numpy()]).astype(np.int64)
             return TokenVectors(to_vectors(vectors), offsets)
 
+    def embed_texts_alike(self, texts: Sequence[str]) -> TokenVectors:
+        """The same: what a token is given does not depend on padding, beyond rounding."""
+        return self.embed_texts(texts)
+
     def text_pieces(self, texts: Sequence[str], role: Role) -> list[list[str]]:
         """The tokens as they are written: "[CLS]", "surf", "##board"; a vector stands for each."""
         features = self.for_role(role).sentences.features(texts)
@@ -362,7 +371,7 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
 
 def load_files(name: str, files: ModelFiles, device: str | None, dtype: str) -> Encoder:
     """The encoder of the library that lies in `files`."""
-    kind = model_type(files.folder)
+    kind = sentence_class(files.folder)
     bare, options = split_options(name, OPTIONS.get(kind, OPTIONS[""]), error=EncoderError)
     files = replace(files, parts=True, code=trusted_code(name, options))
     dimension = positive_number(name, options, "dimension")
@@ -379,7 +388,7 @@ def load_files(name: str, files: ModelFiles, device: str | None, dtype: str) -> 
                 code="st-not-needed",
             )
         kind = "SentenceTransformer"
-    if kind not in ENCODERS:
+    if kind not in SENTENCE_CLASSES:
         raise EncoderError(
             f"{bare}: this is no sentence-transformers model (there is no modules.json in {files.folder})."
             if not kind
@@ -413,7 +422,7 @@ def _dual_class(files: ModelFiles) -> str | None:
 def load_cross_encoder(name: str, device: str | None, dtype: str, revision: str | None) -> CrossEncoder | None:
     """A cross-encoder of the library; None for any other of its models."""
     files = find(name, revision)
-    if model_type(files.folder) != CROSS_ENCODER:
+    if sentence_class(files.folder) != CROSS_ENCODER:
         return None
     _, options = split_options(name, OPTIONS[CROSS_ENCODER], error=EncoderError)
     files = replace(files, code=trusted_code(name, options))

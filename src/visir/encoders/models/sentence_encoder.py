@@ -20,7 +20,6 @@ from visir.encoders.models.hub import loading
 from visir.encoders.models.late_interaction import Boxes, token_pieces, token_places, token_vectors
 from visir.encoders.models.precision import inference, no_vectors, to_vectors
 from visir.encoders.models.sentence_loading import (
-    MULTI_VECTOR,
     Features,
     SentencePictures,
     SentenceRequest,
@@ -38,6 +37,7 @@ from visir.encoders.models.sentence_loading import (
     to_model,
 )
 from visir.encoders.models.text_inputs import token_counts
+from visir.encoders.models.transformers_kinds import MULTI_VECTOR
 from visir.encoders.towers.pretrained_backbone import TextSide
 from visir.errors import EncoderError
 from visir.records import (

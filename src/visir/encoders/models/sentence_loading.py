@@ -46,7 +46,13 @@ from visir.encoders.models.text_inputs import (
     token_counts,
     vocabulary_hash,
 )
-from visir.encoders.models.transformers_kinds import DUAL_FAMILIES, positions
+from visir.encoders.models.transformers_kinds import (
+    CROSS_ENCODER,
+    DUAL_FAMILIES,
+    MODULES_FILE,
+    MULTI_VECTOR,
+    positions,
+)
 from visir.encoders.towers.base import Inputs
 from visir.encoders.towers.pretrained_backbone import (
     PretrainedBackbone,
@@ -417,8 +423,6 @@ def _image_processor(model: Any) -> Any:
     return processor if isinstance(processor, BaseImageProcessor) else getattr(processor, "image_processor", None)
 
 
-MODULES_FILE, CONFIG_FILE = "modules.json", "config_sentence_transformers.json"
-MULTI_VECTOR, CROSS_ENCODER = "MultiVectorEncoder", "CrossEncoder"
 _PROMPTS = ("prompt", "query_prompt", "document_prompt")
 REDUCING = ("dimension", "quantise")
 """Options that change dense vectors afterwards."""
@@ -588,30 +592,6 @@ def _check_texts(name: str, model: Any) -> None:
             hint=f"ask for fewer: {with_option(name, 'max_length', str(most))}",
             code="texts-cut-tokens-max",
         ) from fault
-
-
-def model_type(folder: Path) -> str:
-    """Which class of the library the model is saved from: "SentenceTransformer", "CrossEncoder", …; "" for none."""
-    kind = read_configuration(folder / CONFIG_FILE).get("model_type")
-    if kind in (MULTI_VECTOR, "ColBERT"):  # as the library and PyLate write it
-        return MULTI_VECTOR
-    is_saved = (folder / MODULES_FILE).is_file()
-    names = [] if kind is not None and is_saved else read_configuration(folder / "config.json").get("architectures")
-    if kind is None and "HF_ColBERT" in (names or []):  # Stanford's
-        return MULTI_VECTOR
-    if is_saved:
-        return str(kind or "SentenceTransformer")
-    # Before version 6 the library saved a cross-encoder as transformers does.
-    return CROSS_ENCODER if any(str(name).endswith("ForSequenceClassification") for name in names or []) else ""
-
-
-def refuse_cross_encoder(bare: str) -> EncoderError:
-    """The error for a cross-encoder where an encoder is wanted."""
-    return EncoderError(
-        f"{bare}: this is a cross-encoder. It scores pairs, and makes no vectors.",
-        hint=f"visir.load_cross_encoder({bare!r}), or as second stage: --rerank {bare}",
-        code="is-cross-encoder",
-    )
 
 
 def _unused(model_class: type[Any]) -> Sequence[str]:

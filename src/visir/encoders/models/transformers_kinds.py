@@ -12,17 +12,66 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from visir.encoders.models.hub import ModelFiles
+from visir.encoders.models.hub import ModelFiles, read_configuration
 from visir.encoders.models.text_inputs import Padding
 from visir.encoders.models.towers import temperature
 from visir.errors import EncoderError
 from visir.records import Modality
+
+# Whether another reader than that of towers has a model: sentence-transformers, or late interaction.
+
+MODULES_FILE, CONFIG_FILE = "modules.json", "config_sentence_transformers.json"
+MULTI_VECTOR, CROSS_ENCODER = "MultiVectorEncoder", "CrossEncoder"
+SENTENCE_CLASSES = ("SentenceTransformer", "SparseEncoder", MULTI_VECTOR)
+"""The classes of sentence-transformers that make vectors."""
+_ENDING = "ForRetrieval"
+
+
+def sentence_class(folder: Path) -> str:
+    """Which class of the library the model is saved from: "SentenceTransformer", "CrossEncoder", …; "" for none."""
+    kind = read_configuration(folder / CONFIG_FILE).get("model_type")
+    if kind in (MULTI_VECTOR, "ColBERT"):  # as the library and PyLate write it
+        return MULTI_VECTOR
+    is_saved = (folder / MODULES_FILE).is_file()
+    names = [] if kind is not None and is_saved else read_configuration(folder / "config.json").get("architectures")
+    if kind is None and "HF_ColBERT" in (names or []):  # Stanford's
+        return MULTI_VECTOR
+    if is_saved:
+        return str(kind or "SentenceTransformer")
+    # Before version 6 the library saved a cross-encoder as transformers does.
+    return CROSS_ENCODER if any(str(name).endswith("ForSequenceClassification") for name in names or []) else ""
+
+
+def refuse_cross_encoder(bare: str) -> EncoderError:
+    """The error for a cross-encoder where an encoder is wanted."""
+    return EncoderError(
+        f"{bare}: this is a cross-encoder. It scores pairs, and makes no vectors.",
+        hint=f"visir.load_cross_encoder({bare!r}), or as second stage: --rerank {bare}",
+        code="is-cross-encoder",
+    )
+
+
+def retrieval_class(config: Mapping[str, Any]) -> str | None:
+    """The class `…ForRetrieval` of `transformers` that a `config.json` belongs to; None when there is none."""
+    # A checkpoint that names another class (a backbone before its training for retrieval) has none.
+    import transformers
+
+    kind, named = str(config.get("model_type")), [str(name) for name in config.get("architectures") or ()]
+    if named:
+        return next((name for name in named if name.endswith(_ENDING) and hasattr(transformers, name)), None)
+    try:
+        module = import_module(f"transformers.models.{kind.replace('-', '_')}")
+    except ImportError:
+        return None
+    return next((name for name in sorted(dir(module)) if name.endswith(_ENDING)), None)
+
 
 # What differs between the dual encoders of `transformers`.
 

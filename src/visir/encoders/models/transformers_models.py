@@ -24,7 +24,6 @@ from visir.encoders.cross_encoder import Tokens as SideTokens
 from visir.encoders.devices import COMPILED, dtype_on_card, of_torch, pick_device
 from visir.encoders.families import ADAPTER_FILE
 from visir.encoders.intake import Pixels
-from visir.encoders.models import adapter_files, late_interaction, sentence
 from visir.encoders.models.hub import (
     CODE_OPTIONS,
     SMALL_FILES,
@@ -50,12 +49,13 @@ from visir.encoders.models.image_processors import (
     processor_file,
 )
 from visir.encoders.models.precision import inference, to_tensor, to_vectors
-from visir.encoders.models.sentence_encoder import ENCODERS
-from visir.encoders.models.sentence_loading import CROSS_ENCODER, MULTI_VECTOR, model_type, refuse_cross_encoder
 from visir.encoders.models.text_inputs import Tokens
 from visir.encoders.models.towers import MatchingHead, PretrainedTowersEncoder, bias_of, check_pictures
 from visir.encoders.models.transformers_kinds import (
+    CROSS_ENCODER,
+    MULTI_VECTOR,
     POOLINGS,
+    SENTENCE_CLASSES,
     TOWER_POOLINGS,
     ModelKind,
     dual_class_of,
@@ -67,7 +67,10 @@ from visir.encoders.models.transformers_kinds import (
     model_type_of,
     pooled_image,
     pooled_text,
+    refuse_cross_encoder,
     refused,
+    retrieval_class,
+    sentence_class,
     trusted_kind,
 )
 from visir.encoders.towers.base import Inputs, to_device
@@ -109,20 +112,26 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
     #     code_revision: The commit of that code, where it lies in another repository.
     bare, options = split_options(name, error=EncoderError)
     files = find_model(bare, revision, code=trusted_code(name, options))
-    sentence_kind = model_type(files.folder)
-    if sentence_kind == MULTI_VECTOR:  # a ColBERT, named without st:
-        require("sentence_transformers", extra="text", purpose=f"the late-interaction model {name}")
-        return sentence.load_files(name, files, device, dtype)
-    if sentence_kind == CROSS_ENCODER:
+    saved_as = sentence_class(files.folder)
+    if saved_as == CROSS_ENCODER:
         raise refuse_cross_encoder(bare)
-    if sentence_kind in ENCODERS and not _has_both_towers(files.folder):  # named without st:
-        require("sentence_transformers", extra="text", purpose=f"the sentence-transformers model {name}")
+    if saved_as == MULTI_VECTOR or (saved_as in SENTENCE_CLASSES and not _has_both_towers(files.folder)):
+        called = "late-interaction" if saved_as == MULTI_VECTOR else "sentence-transformers"
+        require("sentence_transformers", extra="text", purpose=f"the {called} model {name}")
+        import visir.encoders.models.sentence as sentence  # here and below: of other readers a tower needs none
+
+        if saved_as == MULTI_VECTOR:  # a ColBERT, named without st:
+            return sentence.load_files(name, files, device, dtype)
         return sentence.load_family(f"st:{name}", device, dtype, revision)
     if (files.folder / ADAPTER_FILE).is_file() and not (files.folder / "config.json").is_file():
-        return adapter_files.load_adapter(name, files, device, dtype)
+        from visir.encoders.models.adapter_files import load_adapter
+
+        return load_adapter(name, files, device, dtype)
     config = _configuration(bare, files)
     files.hash_while_importing()
-    if (retriever := late_interaction.retrieval_class(config)) is not None:
+    if (retriever := retrieval_class(config)) is not None:
+        import visir.encoders.models.late_interaction as late_interaction
+
         _, options = split_options(name, LATE_OPTIONS, error=EncoderError)
         return late_interaction.load(name, retriever, files, options, device=device, dtype=dtype)
     _, options = split_options(name, OPTIONS, error=EncoderError)
@@ -136,11 +145,11 @@ def refusal_of(name: str, folder: Path) -> str:
     """Why the model in a folder is not read, by its configuration alone; "" where nothing speaks against it."""
     # No weights are read and no code of the model runs: a model that needs code of its own is not judged.
     files, path = ModelFiles(folder, None), folder / "config.json"
-    if not path.is_file() or model_type(folder):
+    if not path.is_file() or sentence_class(folder):
         return ""
     config = read_configuration(path)
     own_code = bool(config.get("auto_map")) and not is_native(model_type_of(config))
-    if own_code or late_interaction.retrieval_class(config) is not None:
+    if own_code or retrieval_class(config) is not None:
         return ""
     try:
         _kind(name, name, config, files)
@@ -151,9 +160,11 @@ def refusal_of(name: str, folder: Path) -> str:
 
 def load_cross_encoder(name: str, device: str | None, dtype: str, revision: str | None) -> CrossEncoder | None:
     """A cross-encoder of sentence-transformers, which needs no prefix; None for any other model."""
-    if model_type(find_model(split_mark(name)[0], revision).folder) != CROSS_ENCODER:
+    if sentence_class(find_model(split_mark(name)[0], revision).folder) != CROSS_ENCODER:
         return None
     require("sentence_transformers", extra="text", purpose=f"the cross-encoder {name}")
+    import visir.encoders.models.sentence as sentence
+
     return sentence.load_cross_encoder(name, device, dtype, revision)
 
 
