@@ -262,12 +262,13 @@ def _whole_json(path: Path) -> list[Row] | None:
         return None
     if isinstance(value, dict):
         parts = [*value.values()]
+        objects = [part for part in parts if isinstance(part, dict)]
+        lists = [part for part in parts if isinstance(part, list)]
         if {"columns", "data"} <= value.keys():  # as pandas writes it: orient="split"
             value = [dict(zip(value["columns"], row, strict=False)) for row in value["data"]]
-        elif all(isinstance(part, dict) and part.keys() == parts[0].keys() for part in parts):  # orient="columns"
-            value = [{name: cells[key] for name, cells in value.items()} for key in parts[0]]
+        elif parts and len(objects) == len(parts) and all(part.keys() == parts[0].keys() for part in parts):
+            value = [{name: cells[key] for name, cells in value.items()} for key in parts[0]]  # orient="columns"
         else:
-            lists = [part for part in parts if isinstance(part, list)]
             value = lists[0] if len(lists) == 1 else None
     return value if value and all(isinstance(row, dict) for row in value) else None
 

@@ -434,7 +434,8 @@ def vidore(path: Path) -> TaskDraft:
     lacking += [name.removesuffix("_column").rpartition("_")[2] for name, column in named.items() if column is None]
     if lacking:
         raise vidore.lacks(path, f"no column {', '.join(lacking)}")
-    draft = task_reader.read(path, title="join", unknown="fault", task="", **ids, **named)
+    columns: dict[str, Any] = {**ids, **named}
+    draft = task_reader.read(path, title="join", unknown="fault", task="", **columns)
     assert isinstance(draft, TaskDraft), "parts without the name of a task"
     return draft
 

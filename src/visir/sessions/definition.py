@@ -86,8 +86,6 @@ class LogMapping(Displayed):
         unit: How times are written, one of `UNITS`.
         zone: The time zone of hours and weekdays.
         time_zone: The time zone in which times of the unit "local" are written.
-        decimal: What stands before the cents of prices that are text: "point" or "comma". Without it each price is read
-            by itself, and those with two readings ("1.299") are counted.
         actions: The log's name of an action → one of `ACTIONS`. A name that is missing becomes "other" and is counted.
         unnest: A column of lists (the hits of a visit) that becomes one row per item, called `item`.
         bot: An SQL condition over the names of `raw`; rows that meet it are rejected.
@@ -95,6 +93,8 @@ class LogMapping(Displayed):
         devices: Only events of these devices are accepted; empty for all.
         since: The first time that can be true.
         until: The first time that cannot; a log has no other way to know the future.
+        decimal: What stands before the cents of prices that are text: "point" or "comma". Without it each price is read
+            by itself, and those with two readings ("1.299") are counted.
 
     Raises:
         ConfigurationError: Fields do not fit; all faults are listed.
@@ -110,7 +110,6 @@ class LogMapping(Displayed):
     unit: str = "us"
     zone: str = "UTC"
     time_zone: str = "UTC"
-    decimal: str = ""
     actions: dict[str, str] = field(default_factory=dict)
     unnest: str | None = None
     bot: str | None = None
@@ -118,6 +117,7 @@ class LogMapping(Displayed):
     devices: tuple[str, ...] = ()
     since: datetime | None = None
     until: datetime | None = None
+    decimal: str = ""
 
     def __post_init__(self) -> None:
         faults = [*_unknown("format", [self.format], ("parquet", "csv", "json")), *_unknown("unit", [self.unit], UNITS)]

@@ -17,7 +17,7 @@ from visir.collections.archives import pictures_in_cells
 from visir.collections.cells import LONGEST_WORD, Counts, entries_of, id_of, is_missing, says_nothing
 from visir.collections.draft import Draft
 from visir.collections.picture_kinds import is_picture_name
-from visir.collections.readers.names import SPLITS, plain_name, plain_stem
+from visir.collections.readers.names import SPLITS, has_key, json_head, plain_name, plain_stem
 from visir.collections.sources import Format, Option, bad_rows_option, one_of
 from visir.collections.tables import (
     BadRows,
@@ -358,6 +358,9 @@ def facts_table(rows: list[dict[str, Any]]) -> pa.Table | None:
 
 def _sniff(path: Path) -> bool:
     if not path.is_file() or not (is_table(path) or is_text_table(path)):
+        return False
+    beginning = json_head(path)  # empty but for .json
+    if beginning[:1] == b"[" or has_key(beginning, "images"):  # annotation lists, Karpathy's
         return False
     try:
         table = read_table(path)
