@@ -17,6 +17,7 @@ Measure
     visir.classify("photos/", model, shots=16)           a Classification: zero-shot prompts, few-shot curves; or labels
     visir.profile(model, "mine.csv")                     what a model can do: every task at hand, by strength, as a page
     visir.compare(first, second)                         a Comparison: differences with intervals and p-values
+    visir.report("results/clip", "results/siglip")       anything measured, described again: page, LaTeX, side by side
     visir.denominators("t2i R@1=37.82,R@5=82.36")       which numbers of queries can give printed digits
     visir.explain(evaluation, …)                         which reading of the protocol gives a published number
     visir.read_run("run.trec")                           runs of other tools
@@ -80,6 +81,7 @@ if TYPE_CHECKING:
     from visir.library import Library as Library
     from visir.library import index as index
     from visir.library.query import Query as Query
+    from visir.reports.side_by_side import report as report
     from visir.retrieval import read_run as read_run
     from visir.retrieval.searching import search as search
     from visir.robustness.perturb import perturb as perturb

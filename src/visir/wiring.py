@@ -14,6 +14,19 @@ BUILT_IN.update(
     library="visir.library.application:APPLICATION",
 )
 
+CHECKPOINTS = [
+    "adapters",
+    "bag-of-words",
+    "combiner",
+    "embeddings",
+    "joined",
+    "sparse",
+    "towers",
+    "views",
+    "with-whole",
+]
+"""Kinds of folders that hold a model."""
+
 PARTS.update(
     {
         # how visir's own records are shown
@@ -27,7 +40,26 @@ PARTS.update(
             for kind in ("stress", "granularity", "probes", "description", "ab-test", "categories-result", "report")
         },
         "folder index": "visir.retrieval.kinds:open_index",
+        "folder text-index": "visir.retrieval.text.index:TextIndex.open",
         "folder parts": "visir.encoders.parts_folder:Parts",
+        "folder sparse-embeddings": "visir.sparse.encoder:load_sparse",
+        "folder sessions": "visir.sessions.making:Sessions.open",
+        "folder purchase-model": "visir.sessions.prediction.purchase_model:load_model",
+        "folder intent-study": "visir.sessions.reports.intent:open_study",
+        **{
+            f"folder {kind}": "visir.training.trained:open_checkpoint"
+            for kind in [
+                "adapters",
+                "bag-of-words",
+                "combiner",
+                "embeddings",
+                "joined",
+                "sparse",
+                "towers",
+                "views",
+                "with-whole",
+            ]
+        },
         # what else than a manifest knows which files such a folder has
         "check library": "visir.library.check:check_beside_manifest",
         "check parts": "visir.encoders.parts_folder:check_parts",

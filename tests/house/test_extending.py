@@ -83,6 +83,36 @@ def test_the_verb_stands_where_it_asks_to(installed: Path, pairs: Path) -> None:
     assert listed.index("  evaluate ") < listed.index("  colours ") < listed.index("  compare ")
 
 
+def test_a_function_that_returns_a_report_is_a_verb(installed: Path, pairs: Path) -> None:
+    shown = visir(installed, pairs, "length", "--help").stdout
+    assert "visir length SOURCE MODEL" in shown and "-k K" in shown and "among the first k" in shown
+    assert all(option in shown for option in ("--out", "--replace", "--latex", "--json", "--quiet"))
+    given = ("length", "few.pairs", "colour-words", "-k", "2", "--out", "made", "--latex", "made.tex")
+    done = visir(installed, pairs, *given)
+    assert done.returncode == 0 and "R@2" in done.stdout, done.stderr
+    assert (
+        r"\toprule" in (pairs / "made.tex").read_text() and "visir length" in (pairs / "made/report.html").read_text()
+    )
+    again = visir(installed, pairs, *given)
+    assert again.returncode == 2 and "made.tex" in again.stderr
+    assert visir(installed, pairs, *given, "--replace").returncode == 0
+    read = json.loads(visir(installed, pairs, "report", "made", "--json").stdout)
+    assert read["title"] == "colour-words by length" and read["tables"][0]["rows"][0].keys() >= {
+        "words",
+        "captions",
+        "R@2",
+    }
+    once = json.loads(visir(installed, pairs, *given[:5], "--json").stdout)
+    assert once == read
+    listed = visir(installed, pairs, "research", "--help").stdout
+    assert "length" in listed and "Say how well short and long captions find their picture." in listed
+
+
+def test_the_page_on_studies_shows_the_study_that_is_tested() -> None:
+    code = (ROOT / "examples/visir-example/src/visir_example/length.py").read_text("utf-8")
+    assert code in (ROOT / "docs/how-to/add-a-study.md").read_text("utf-8")
+
+
 def test_without_it_nothing_is_known_of_it(pairs: Path) -> None:
     assert "there is no command visir colours" in visir(pairs, pairs, "colours", "few.pairs").stderr
     assert (

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import visir
 from manifests import seal
 from refusals import refused
-from visir.errors import VisirError
+from visir.errors import ConfigurationError, VisirError
 from visir.reports import Chart, Column, Section, StudyReport, Table
 from visir.reports.granularity import changes_table
 from visir.reports.page import Fold, Notice, Paragraph
@@ -57,7 +57,7 @@ def test_everything_follows_from_one_description(tmp_path: Path) -> None:
         made.write_files(change, "note.html", {"note.csv": (made.table, "the table"), "note.json": ({"a": 1}, "all")})
     page = (tmp_path / "out" / "note.html").read_text("utf-8")
     assert page.count("<section") == 3 and "note.csv" in page and "&lt;b&gt;" in page and "Nothing" not in page
-    assert (tmp_path / "out" / "note.csv").read_text("utf-8").startswith("system,R@1,95 % interval\nmine,40.0,")
+    assert (tmp_path / "out" / "note.csv").read_text("utf-8").startswith("system,R@1,R@1 low,R@1 high\nmine,40.0,30.0,")
 
 
 def test_a_folder_is_opened_again_with_its_tables_charts_and_page(tmp_path: Path) -> None:
@@ -133,3 +133,22 @@ def test_a_change_of_granularity_in_percent_of_what_was_there() -> None:
     table = changes_table(SimpleNamespace(comparisons={"strict": compared}), "strict")  # type: ignore[arg-type]
     percent = [column.name for column in table.columns].index("%")
     assert [row[percent] for row in table.rows] == [-25.0, None]
+
+
+def test_what_is_no_report_is_refused_with_all_its_faults() -> None:
+    with refused(ConfigurationError, "note", "there is no section with anything in it"):
+        StudyReport("note", "note", [])
+    with refused(ConfigurationError, "mine", "First") as caught:
+        StudyReport("note", "mine", [Section("a", "First", ["a text"]), Section("b", "Second", [3])])
+    assert "'First': str is no block" in str(caught.value) and "'Second': int is no block" in str(caught.value)
+    with refused(VisirError, "R@1", hint="attribute"):
+        Table.over([{"R@1": 3}], [Column("R@1", 1, of="recall")])
+    with refused(VisirError, "no words", hint=".write(page)"):
+        StudyReport("note", "no words", [Section("a", "First", [Paragraph("a text")])]).to_latex()
+
+
+def test_latex_has_all_tables_that_say_most() -> None:
+    first, other = (Table.of([Column("system")], [[name]]) for name in ("mine", "yours"))
+    both = StudyReport("note", "Two", [Section("a", "First", [first, other])], headline=[first, other])
+    assert both.to_latex().count("tabular}{l}") == 2
+    assert StudyReport("note", "Two", [Section("a", "First", [first, other])]).to_latex().count("tabular}{l}") == 1

@@ -46,7 +46,7 @@ from visir.reports.page import (
     write_page,
 )
 from visir.reports.plots import drawing, themed
-from visir.reports.table import Column, Spread, Table
+from visir.reports.table import Column, Number, Table
 from visir.storage import FolderError
 
 PIXEL = "data:image/png;base64,iVBORw0KGgo="
@@ -150,7 +150,7 @@ def test_every_kind_of_block_has_a_macro() -> None:
 
 
 def test_a_spread_is_printed_behind_its_mean_and_the_best_mean_is_marked() -> None:
-    table = Table.of([Column("of"), Column("P@1", 1, "max")], [["a", Spread(41.25, 0.31)], ["b", Spread(40.0, None)]])
+    table = Table.of([Column("of"), Column("P@1", 1, "max")], [["a", Number(41.25, 0.31)], ["b", Number(40.0, None)]])
     html = to_html(table)
     assert '<strong>41.2</strong><span class="sd"> ±0.3</span>' in html
     assert "40.0<" in html and "±None" not in html

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import io
+from types import SimpleNamespace
 
 from rich.console import Console
 
 from refusals import refused
 from visir.errors import VisirError
 from visir.reports import Column, Table, to_csv, to_html, to_latex, to_markdown, to_terminal
-from visir.reports.table import one_line
+from visir.reports.formats import to_arrow
+from visir.reports.table import Number, one_line
 
 TABLE = Table.of(
     [Column("system"), Column("R@1", 1, best="max"), Column("Med r", 0, best="min"), Column("Δ", 1, signed=True)],
@@ -36,17 +38,18 @@ def test_latex_is_this_text():
     assert to_latex(TABLE) == (
         "\\begin{table}\n"
         "\\centering\n"
+        "\\small\n"
         "\\caption{50 \\% of it}\n"
         "\\begin{tabular}{lrrr}\n"
         "\\toprule\n"
         "system & R@1 & Med r & $\\Delta$ \\\\\n"
         "\\midrule\n"
         "a\\_b \\& c & 41.3 & 1,200 & 0.0 \\\\\n"
-        "plain|pipe & 41.3 & \\textbf{3} & -1.2 \\\\\n"
+        "plain|pipe & 41.3 & \\textbf{3} & $-$1.2 \\\\\n"
         "$\\rightarrow$ new & -- & \\textbf{3} & +2.0 \\\\\n"
         "\\bottomrule\n"
         "\\end{tabular}\n"
-        "\\par\\smallskip a note\n"
+        "\\par\\smallskip{\\footnotesize a note\\par}\n"
         "\\end{table}\n"
     )
 
@@ -119,3 +122,79 @@ def test_signs_that_latex_does_not_know_are_written_in_its_own() -> None:
     signs = "→↓↑×±≤≥≠≈·∈ℓλστΔ−½²…"
     text = to_latex(Table((Column("what"),), ((signs,),), caption=signs, notes=(signs,)))
     assert text.isascii() and text.count(r"$\downarrow$") == 3 and r"$\lambda$" in text
+
+
+# Tables as papers print them: groups of columns, marks of significance, intervals.
+
+PAPER = Table.of(
+    [
+        Column("system"),
+        Column("R@1", 1, "max", group="text → image"),
+        Column("R@5", 1, "max", group="text → image"),
+        Column("R@1", 1, "max", group="image → text"),
+    ],
+    [["mine", Number(41.26, marks="a"), Number(60.0), 50.0], ["yours", 40.0, Number(61.0, marks="ab"), None]],
+)
+
+
+def test_latex_has_groups_over_rules_and_marks_behind_bold_numbers():
+    lines = to_latex(PAPER).splitlines()
+    assert (
+        lines[5] == r" & \multicolumn{2}{c}{text $\rightarrow$ image} & \multicolumn{1}{c}{image $\rightarrow$ text} \\"
+    )
+    assert lines[6] == r"\cmidrule(lr){2-3} \cmidrule(lr){4-4}"
+    assert lines[9] == r"mine & \textbf{41.3}$^{a}$ & 60.0\hphantom{$^{ab}$} & 50.0 \\"
+    assert lines[10] == r"yours & 40.0\hphantom{$^{a}$} & \textbf{61.0}$^{ab}$ & -- \\"
+
+
+def test_markdown_and_terminal_give_each_group_rows_of_its_own():
+    assert to_markdown(PAPER).splitlines()[2:] == [
+        "| text → image | mine   | **41.3ᵃ** |       60.0 |",
+        "| text → image | yours  |      40.0 | **61.0ᵃᵇ** |",
+        "| image → text | mine   |      50.0 |          – |",
+        "| image → text | yours  |         – |          – |",
+    ]
+    stream = io.StringIO()
+    Console(file=stream, width=60).print(to_terminal(PAPER))
+    assert "image → text   mine      50.0" in stream.getvalue() and "61.0ᵃᵇ" in stream.getvalue()
+
+
+def test_html_has_groups_as_headings_and_marks_raised():
+    html = to_html(PAPER)
+    assert '<td colspan="1"></td><th scope="colgroup" colspan="2" class="group">text → image</th>' in html
+    assert "<strong>61.0</strong><sup>ab</sup>" in html
+
+
+def test_data_frames_have_every_column_once_and_intervals_as_numbers():
+    change = Column("change", 1, of="change", ends=("low", "high"))
+    only = Column("only", 1, of="only", ends=lambda row: None)
+    rows = [
+        SimpleNamespace(change=1.0, low=-0.25, high=2.25, only=3.0),
+        SimpleNamespace(change=2, low=1, high=3, only=4),
+    ]
+    table = Table.over(rows, [change, only])
+    assert [column.name for column in table.columns] == ["change", "95 % interval", "only", "95 % interval"]
+    assert to_csv(table) == (
+        "change,change low,change high,only,only 95 % interval\n1.0,-0.25,2.25,3.0,\n2,1.0,3.0,4,\n"
+    )
+    assert to_arrow(table).to_pylist()[0] == {
+        "change": 1.0,
+        "change low": -0.25,
+        "change high": 2.25,
+        "only": 3.0,
+        "only 95 % interval": None,
+    }
+    assert to_csv(PAPER).startswith("system,text → image R@1,text → image R@5,image → text R@1\n")
+    twice = Table.of([Column("x", 1), Column("x", 1)], [[1, 2]])
+    assert twice.names == ["x", "x 2"] and to_arrow(twice).to_pylist() == [{"x": 1.0, "x 2": 2.0}]
+
+
+def test_wide_tables_fit_a_line_of_latex():
+    numbers = Table.of([Column(f"measure number {n}", 1) for n in range(12)], [[1.0] * 12])
+    assert r"\resizebox{\linewidth}{!}{%" in to_latex(numbers) and r"\end{tabular}}" in to_latex(numbers)
+    words = Table.of([Column("name"), Column("what it is")], [["a", "long " * 40]])
+    assert r"p{0." in to_latex(words) and r"\linewidth}}" in to_latex(words) and "resizebox" not in to_latex(words)
+
+
+def test_two_dashes_stay_two_dashes():
+    assert r"-{}-{}-out" in to_latex(Table.of([Column("---out")], [["a"]]))

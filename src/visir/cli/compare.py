@@ -51,14 +51,17 @@ def compare(
         results: Folders that visir evaluate --out or visir classify --out wrote, or runs with --qrels; the first is the
             baseline.
         allow: A protocol field that may differ; all others may not. Repeatable.
+        against: What it is compared with: of each system the first alone, or all before it, which is every pair.
         system: The system's name in the published table: one for each result, in their order.
         collection: The collection's name in the published table.
         tolerance: Relative tolerance for published values.
-        out: Where to write: a folder for the tables, as a page and as JSON.
+        out: Where to write: a new folder for the page, the tables and what visir report reads.
     """
+    from dataclasses import replace as changed
+
     from visir.errors import ConfigurationError, raise_faults
-    from visir.reports import comparison_table
     from visir.reports.report import REPORT, StudyReport
+    from visir.reports.views.evaluation import comparison_report
     from visir.storage import check_new_folder
 
     faults = []
@@ -76,15 +79,19 @@ def compare(
     raise_faults(ConfigurationError, "compare", faults, hint="visir compare RESULT --published TABLE --as SYSTEM")
     if out is not None:
         check_new_folder(out, REPORT, replace=replace)
-    parts: list[Table | str] = []
+    made: list[StudyReport] = []
     if published is not None:
-        parts += _beside_published(results, published, system, collection, tolerance)
+        parts = list(_beside_published(results, published, system, collection, tolerance))
+        made.append(StudyReport.of_parts("comparison", f"Beside {published}", parts))
     if published is None or len(results) > 1:
         comparison = call(None, *results, allow=call.given["allow"] or ())
         output.facts(comparison=comparison)
-        parts.append(comparison_table(comparison))
-    names = [path.stem for path in results]
-    output.finish(StudyReport.of_parts("comparison", " and ".join(names), parts), None, out)
+        made.append(comparison_report(comparison))
+    first, *others = made
+    for more in others:
+        sections, printed = [*more.sections, *first.sections], [*first.printed, *more.printed]
+        first = changed(more, sections=sections, headline=[*first.headline, *more.headline], printed=printed)
+    output.finish(first, out=out)
 
 
 def _beside_published(
@@ -179,7 +186,7 @@ def explain(
             of vectors holds.
         stated: Without a result: a number of queries that a paper states, to be judged too. Repeatable.
         limit: How many readings are shown.
-        out: Where to write: a folder for the tables, as a page and as JSON.
+        out: Where to write: a new folder for the page, the tables and what visir report reads.
     """
     from visir.errors import ConfigurationError, raise_faults
     from visir.evaluation.published import denominators

@@ -37,6 +37,7 @@ ROAD = (
     Verb("explain", "visir.cli.compare:explain", group="measure"),
     Verb("stress", "visir.cli.stress:stress", group="measure"),
     Verb("train", "visir.cli.train:train", group="train"),
+    Verb("report", "visir.cli.report:report", group="analyse"),
     Verb("encode", "visir.cli.encode:encode", group="analyse"),
     Verb("index", "visir.cli.index:app", group="analyse"),
     Verb("classify", "visir.cli.classify:classify", group="analyse"),

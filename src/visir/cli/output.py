@@ -89,14 +89,14 @@ def note(text: str) -> None:
         typer.echo(text)
 
 
-def table(shown: Table, width: int | None = None) -> None:
-    """Print a table of a report."""
+def table(shown: Table, width: int | None = None, *, latex: bool = True) -> None:
+    """Print a table of a report; `--latex` has it too, unless others stand for it."""
     from visir.reports import to_terminal
 
     output = current()
-    output.shown.append(shown)
+    output.shown += [shown] if latex else []
     if output.as_json:
-        names = [column.name for column in shown.columns]
+        names = shown.names
         rows = [dict(zip(names, texts, strict=True)) for texts in shown.texts()]
         output.tables.append({"title": shown.caption or "", "rows": rows})
         return
@@ -117,12 +117,14 @@ def finish(
         report.save(out, command=command_line(), replace=True)
     if page is not None:
         report.write(page, command=command_line(), replace=replace)
-    answer(value)
-    for part in report.printed or report.headline or [report.table]:
+    if value is not None:
+        answer(value)
+    current().shown += report.headline or report.tables[:1]  # what the report itself writes: `to_latex`
+    for part in report.printed or report.headline or report.tables[:1]:
         if isinstance(part, str):
             text(part, "bold" if part.startswith("→") else None)
         else:
-            table(part)
+            table(part, latex=False)
     if out is not None:
         note(f"report: {out / report.name}.html")
     if page is not None:

@@ -75,6 +75,8 @@ def verb(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function as Typer takes it, with `--json`, `--quiet` and maybe `--latex`."""
     if getattr(function, "is_verb", False):
         return function
+    if is_study(function):
+        function = _study(function)
     made = getattr(function, "made", lambda item: item)(function)
     parameters = _parameters(made)
     is_quiet = getattr(function, "streams", False)
@@ -96,6 +98,63 @@ def verb(function: Callable[..., Any]) -> Callable[..., Any]:
     run.__doc__ = help_text(function.__doc__ or "", getattr(function, "examples", ()))
     run.is_verb = True  # type: ignore[attr-defined]
     return run
+
+
+def is_study(function: Callable[..., Any]) -> bool:
+    """Whether a function says that it returns a report (`visir.reports.StudyReport`): then it is a verb as it is."""
+    returned = getattr(function, "__annotations__", {}).get("return", "")
+    return (returned if isinstance(returned, str) else getattr(returned, "__name__", "")).endswith("StudyReport")
+
+
+def _study(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that returns a report as a verb: what has no default is an argument; `--out` writes its folder."""
+    texts = _texts(inspect.getdoc(function) or "")
+    own = inspect.signature(function).parameters
+
+    def run(out: Path | None = None, replace: bool = False, **given: Any) -> None:
+        from visir.cli import output
+        from visir.reports.report import REPORT
+        from visir.storage import check_new_folder
+
+        if out is not None:
+            check_new_folder(out, REPORT, replace=replace)
+        values = {name: single_or_all(value) if name in anything else value for name, value in given.items()}
+        first = [values.pop(name) for name, item in own.items() if item.kind is item.POSITIONAL_ONLY]
+        described = function(*first, **values)
+        output.finish(described, described.to_dict(), out)
+
+    anything = {name for name, item in own.items() if _annotated(item) == "Any"}
+    made = []
+    for name, item in own.items():
+        kind = _kind(_annotated(item))
+        about = texts.get(name, "")
+        if item.default is item.empty:
+            how: Any = VerbOption(is_argument=True, more={"metavar": name.upper()})
+            made.append(item.replace(kind=_ONLY, annotation=how.annotation(name, kind, about, ...)))
+        else:
+            how = OPTIONS.get(name, VerbOption())
+            kind = kind if isinstance(item.default, bool) or item.default is not None else kind | None
+            default = item.default
+            made.append(item.replace(kind=_ONLY, annotation=_as_option(how).annotation(name, kind, about, default)))
+    output_options = [
+        _shown("out", Path | None, None, "Where to write: a new folder for the page, its tables and its data.")
+    ]
+    output_options.append(_shown("replace", bool, False))
+    run.__signature__ = inspect.Signature([*made, *output_options])  # type: ignore[attr-defined]
+    run.__name__, run.__doc__, run.__module__ = function.__name__, function.__doc__, function.__module__
+    vars(run).update({**vars(function), "reports": True})
+    return run
+
+
+def _annotated(item: inspect.Parameter) -> str:
+    """The annotation of a parameter, as its file has it."""
+    named = item.annotation if isinstance(item.annotation, str) else getattr(item.annotation, "__name__", "")
+    return "" if named == "_empty" else named
+
+
+def _as_option(how: VerbOption) -> VerbOption:
+    """What is an argument of other verbs is an option of one that has a default for it."""
+    return replace(how, is_argument=False, more={}) if how.is_argument else how
 
 
 def help_text(doc: str, lines: Sequence[str]) -> str:
@@ -376,7 +435,10 @@ The command for a purpose:                     visir help photos
 """
 
 SHELVES = {
-    "research": (GROUPS["analyse"], "Vectors and indexes, classes, probes, captions, shortcuts, sparse heads."),
+    "research": (
+        GROUPS["analyse"],
+        "Reports, vectors and indexes, classes, probes, captions, shortcuts, heads.",
+    ),
     "shop": (GROUPS["shop"], "Catalogues, and logs of visits."),
 }
 """Groups that `visir --help` lists as one line, `visir NAME` as a whole: their headings, and what they are for.

@@ -229,8 +229,8 @@ def open(
 
     Returns:
         A `Collection`; a `TaskFile` for a task with queries and documents of its own, a `TaskSet` for several; a
-        `Library`, an `Evaluation`, a `Classification`, a `StudyReport`, an index or `Parts` for folders that visir
-        made.
+        `Library`, an `Evaluation`, a `Classification`, a `StudyReport`, a `TrainedModel`, `Sessions`, a purchase model,
+        an index or `Parts` for folders that visir made.
 
     Raises:
         CollectionError: With all faults of the source at once.
@@ -257,11 +257,23 @@ def open(
                     code="folder-visir-made-takes",
                 )
             return part(f"folder {kind}")(source, **options)
+        if kind in _NO_RECORD:
+            raise CollectionError(
+                f"{source}: {_NO_RECORD[kind][0]}, which is no result.", hint=_NO_RECORD[kind][1], code="no-record-here"
+            )
         if _is_mteb_result(Path(source)):
             return part("results of mteb")(source)
     return open_source(
         source, images=images, format=format, split=split, language=language, judgements=judgements, **options
     )
+
+
+_NO_RECORD = {
+    "log": ("a generated log", "make sessions of it: visir sessions make LOG --out FOLDER"),
+    "training": ("a training that has not ended", "go on with it: the same command, with --resume"),
+    "tokens": ("tokens of a service", "visir library token list FOLDER"),
+}
+"""Folders of visir that hold nothing to be looked at: what they are, and what to do with them."""
 
 
 def _kind_of_folder(place: str | Path) -> str | None:

@@ -23,7 +23,7 @@ from visir.evaluation.classification.labelling import CLASSIFICATION, load_class
 from visir.evaluation.classification.result import Classification, method_title
 from visir.evaluation.measures import MEASURES, Named, base_of, is_called, read_measure
 from visir.evaluation.measures.measure import everyday_name, recalls_of
-from visir.evaluation.results import Evaluation, is_result, load
+from visir.evaluation.results import Evaluation, Saved, is_result, load
 from visir.evaluation.scoring import CHOICES, canonical
 from visir.evaluation.statistics import (
     FEW_UNITS,
@@ -231,7 +231,7 @@ class Difference(Displayed):
         task: The task.
         measure: The measure, with its cutoff.
         system: The system that is compared.
-        baseline: The first system, with which all others are compared.
+        baseline: The system that it is compared with: the first one, or of a comparison of all pairs an earlier one.
         value: The aggregate of the system: a fraction; rsum in points.
         baseline_value: The aggregate of the baseline.
         difference: `value` − `baseline_value`.
@@ -268,7 +268,7 @@ class Difference(Displayed):
 
 
 @dataclass(frozen=True)
-class Comparison(Tabular, Plotted):
+class Comparison(Tabular, Plotted, Saved):
     """All differences of one comparison, and how they were tested.
 
     Attributes:
@@ -303,18 +303,23 @@ class Comparison(Tabular, Plotted):
     recall: str = "hit"
 
     def __getitem__(self, name: tuple[str, ...]) -> Difference:
-        """The difference of a system in a measure: `comparison["b", "t2i R@1"]`, `comparison["b", "nDCG@10"]`."""
-        system, measure = name
+        """The difference of a system in a measure: `comparison["b", "t2i R@1"]`, `comparison["b", "nDCG@10"]`.
+
+        Against another system than the first, of all pairs: `comparison["c", "b", "nDCG@10"]`.
+        """
+        system, *others, measure = name
+        baseline = others[0] if others else self.systems[0]
         tasks = list(dict.fromkeys(difference.task for difference in self.differences))
         named = [task for task in tasks if measure.startswith(f"{task} ")]
         task = (named or tasks)[0] if named or len(tasks) == 1 else ""
         typed = measure.removeprefix(f"{task} ")
         for difference in self.differences:
-            if (difference.system, difference.task) == (system, task) and is_called(difference.measure, typed):
+            of = (difference.system, difference.baseline, difference.task)
+            if of == (system, baseline, task) and is_called(difference.measure, typed):
                 return difference
         known = [f"[{entry.system!r}, {f'{entry.task} {entry.measure}'!r}]" for entry in self.differences[:12]]
         raise VisirError(
-            f"there is no difference [{system!r}, {measure!r}].",
+            f"there is no difference {list(name)!r}.",
             hint=f"there are {', '.join(known)}",
             code="no-difference",
         )
@@ -335,7 +340,8 @@ class Comparison(Tabular, Plotted):
         """
         if system not in self.systems[1:]:
             raise VisirError(f"the comparison has no system {system!r}", hint=nearest(system, self.systems[1:]))
-        tested = [entry for entry in self.differences if entry.system == system and not entry.untested]
+        of = (system, self.systems[0])
+        tested = [entry for entry in self.differences if (entry.system, entry.baseline) == of and not entry.untested]
         if not tested:
             return "no measure could be tested"
         significant = [entry.better for entry in tested if entry.p_corrected < level]
@@ -457,6 +463,8 @@ def notes_of(
 
 Unit = Literal["image", "caption"]
 """The unit of a sample: an image with all its captions, or a single caption."""
+Against = Literal["first", "all"]
+"""With which systems each one is compared: the first, or all before it."""
 
 
 def check_comparable(results: Sequence[Result], allow: Sequence[str] = ()) -> dict[str, tuple[Any, ...]]:
@@ -501,6 +509,7 @@ def compare(
     correction: Correction = "holm",
     allow: Sequence[str] = (),
     unit: Unit | None = None,
+    against: Against = "first",
     seed: int = 0,
 ) -> Comparison:
     """Compare each further system with the first, measure by measure, paired by query.
@@ -528,6 +537,8 @@ def compare(
             queries with one label "image" or "group". "caption" takes every caption alone, as many papers do, and so
             reports many false differences. None is "image" if the results know the image of each caption (the results
             of `evaluate` and `load` do); otherwise "caption", with a note.
+        against: With what each system is compared: the "first" alone, or "all" before it, which is every pair. The
+            correction then counts all pairs.
         seed: The seed of the randomisation test.
 
     Returns:
@@ -549,7 +560,7 @@ def compare(
         0.1667
     """
     contestants = contestants_of(results, qrels, measures)
-    return compare_results(contestants, measures, test, correction, allow, unit, seed)
+    return compare_results(contestants, measures, test, correction, allow, unit, against, seed)
 
 
 def compare_results(
@@ -559,11 +570,16 @@ def compare_results(
     correction: Correction,
     allow: Sequence[str],
     unit: Unit | None,
+    against: Against,
     seed: int,
 ) -> Comparison:
     """Compare what was opened already; the arguments are those of `compare`."""
     results, labels = contestants.results, contestants.labels
     first = results[0]
+    if against not in get_args(Against):
+        raise ConfigurationError(
+            f"unknown against {against!r} ({nearest(str(against), get_args(Against))})", code="unknown-against"
+        )
     tasks = [task for task in first.tasks if all(task in result.tasks for result in results)]
     if not tasks:
         raise ProtocolError(
@@ -582,22 +598,24 @@ def compare_results(
         task: len(first.per_query[task]) if unit == "caption" or own is None else len(np.unique(own))
         for task, own in clusters.items()
     }
-    for other, label in zip(results[1:], labels[1:], strict=True):
+    rows = [{task: paired_rows(first, result, task) for task in tasks} for result in results]
+    last = 1 if against == "first" else len(results)
+    pairs = [(before, after) for after in range(1, len(results)) for before in range(min(last, after))]
+    for before, after in pairs:
         for task in tasks:
-            rows = paired_rows(first, other, task)
             groups = None if unit == "caption" else clusters[task]
             differences += [
                 paired_difference(
                     task,
                     name,
-                    (label, labels[0]),
-                    _values(other, task, name)[rows],
-                    _values(first, task, name),
+                    (labels[after], labels[before]),
+                    _values(results[after], task, name)[rows[after][task]],
+                    _values(results[before], task, name)[rows[before][task]],
                     groups,
-                    aggregates=(other.mean(task, name), first.mean(task, name)),
+                    aggregates=(results[after].mean(task, name), results[before].mean(task, name)),
                     test=test,
                     seed=seed,
-                    not_known=_not_known([(label, other), (labels[0], first)], task, name),
+                    not_known=_not_known([(labels[at], results[at]) for at in (after, before)], task, name),
                 )
                 for name in names
             ]

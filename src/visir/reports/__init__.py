@@ -17,11 +17,13 @@ if TYPE_CHECKING:
     from visir.reports.formats import to_markdown as to_markdown
     from visir.reports.formats import to_terminal as to_terminal
     from visir.reports.page import Section as Section
+    from visir.reports.plots import drawing as drawing
     from visir.reports.report import Chart as Chart
     from visir.reports.report import StudyReport as StudyReport
     from visir.reports.table import Column as Column
     from visir.reports.table import Table as Table
     from visir.reports.tables import card_table as card_table
+    from visir.reports.tables import compared_systems_table as compared_systems_table
     from visir.reports.tables import comparison_table as comparison_table
     from visir.reports.tables import explain_table as explain_table
     from visir.reports.tables import measures_table as measures_table

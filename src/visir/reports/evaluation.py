@@ -16,6 +16,7 @@ import visir.reports.page as page
 from visir.errors import VisirError
 from visir.evaluation.assembly import Source
 from visir.evaluation.by_label import LabelDifferences, by_label, label_differences
+from visir.evaluation.results import Evaluation
 from visir.evaluation.scoring import typical_measures
 from visir.records import GROUP, IMAGE, Collection, Items, Qrels, Result, Run, Task
 from visir.reports.by_label import by_label_table, differences_plot, differences_table
@@ -25,9 +26,9 @@ from visir.reports.plots import hit_curves, rank_distribution, training_curves
 from visir.reports.report import Chart, StudyReport
 from visir.reports.shown import ShownItems
 from visir.reports.table import Column, Table, shortened
-from visir.reports.tables import headline_table, measures_table
+from visir.reports.tables import card_table, headline_table, measures_table
 from visir.reports.views.parts import protocol_card, protocol_facts
-from visir.reports.words import candidates_per_query, display, in_reading_order, in_words, meaning, task_words
+from visir.reports.words import candidates_per_query, display, heading, in_reading_order, in_words, meaning, task_words
 
 # Sections of an evaluation's page on the labels of its queries: by language, by category.
 
@@ -265,26 +266,60 @@ def write_report(
 ) -> Path:
     """Write the page of one evaluation and return its path.
 
-    The page shows the numbers, the protocol and the plots; with `runs` and what they searched it also shows the best
-    and the worst queries. A picture that is not at hand is replaced by its caption.
-
     Args:
         path: The HTML file to write.
-        result: The result.
+        result: The result; this and the following as `evaluation_report` takes them.
         runs: What the search answered, by task.
+        source: What was searched.
+        qrels: What the runs were judged by, by task.
+        training: One mapping of numbers per epoch.
+        title: The heading.
+        command: The command line that makes the page again.
+        beside: What each file in the page's folder holds, by its name.
+        examples: How many queries of each kind are shown of each task.
+        top: How much of each answer is shown.
+
+    Raises:
+        CollectionError: The runs speak of items that the source does not have.
+    """
+    report = evaluation_report(
+        result, runs=runs, source=source, qrels=qrels, training=training, title=title, examples=examples, top=top
+    )
+    return report.write(path, command=command, beside=beside)
+
+
+def evaluation_report(
+    result: Result | Evaluation,
+    *,
+    runs: Mapping[str, Run] | None = None,
+    source: Source | None = None,
+    qrels: Mapping[str, Qrels] | None = None,
+    training: Sequence[Mapping[str, Any]] | None = None,
+    title: str = "",
+    examples: int = 6,
+    top: int = 5,
+) -> StudyReport:
+    """Describe one evaluation: the numbers, the protocol and the plots.
+
+    With runs and what they searched also the best and the worst queries. A picture that is not at hand is replaced by
+    its caption.
+
+    Args:
+        result: The result, or the evaluation with its runs and judgements.
+        runs: What the search answered, by task; by default those of the evaluation.
         source: What was searched, or more of it: a collection, another source of tasks, one task, or several.
         qrels: What the runs were judged by, by task; by default what the source says under the relevance of the
             protocol. Give those of the evaluation when only some captions took part (`captions="first"`).
         training: One mapping of numbers per epoch, drawn as curves.
         title: The heading; by default the system and the collection.
-        command: The command line that makes the page again.
-        beside: What each file in the page's folder holds, by its name.
         examples: How many queries of each kind (worst, lost by a hair, best) are shown of each task.
         top: How much of each answer is shown.
 
     Raises:
         CollectionError: The runs speak of items that the source does not have.
     """
+    if isinstance(result, Evaluation):
+        runs, qrels, result = runs or result.runs, qrels or result.qrels, result.result
     runs = dict(runs or {})
     tasks = _tasks(source, list(runs))
     collection = source if isinstance(source, Collection) else None
@@ -303,11 +338,12 @@ def write_report(
         Section("plots", "Plots", [page.Figures(drawn)] if drawn else []),
         *label_sections(result),
         Section("queries", heading, galleries, short="Queries"),
-        Section("made", "How it was made", [*page.production(command, beside), *_circumstances(result)]),
+        Section("made", "How it was made", _circumstances(result)),
     ]
     title = title or f"{result.system} on {result.protocol.collection}"
     facts = protocol_facts(result.system, result.protocol)
-    return StudyReport("evaluation report", title, sections, facts).write(path)
+    headline, printed = [headline_table(result)], [measures_table(result), card_table(result.protocol)]
+    return StudyReport("evaluation report", title, sections, facts, headline, printed)
 
 
 def _tasks(source: Source | None, names: Sequence[str]) -> dict[str, Task]:
@@ -340,7 +376,8 @@ def _numbers(result: Result, chance: Mapping[str, NDArray[np.float64]]) -> list[
     if result.notes:
         blocks.append(page.Notice(result.notes))
     measured = list(dict.fromkeys(name for values in result.aggregates.values() for name in values))
-    explained = [(name, display(name).says) for name in in_reading_order(measured, result.protocol)]
+    names = in_reading_order(measured, result.protocol)
+    explained = [(heading(name, result.protocol), display(name).says) for name in names]
     terms = [(inline("<code>{}</code>", name), says) for name, says in explained if says]
     everything: list[Block] = [_without_notes(measures_table(result)), Definitions(terms)]
     return [*blocks, _without_notes(headline_table(result)), Fold("All measures", everything)]

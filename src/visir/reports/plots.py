@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from visir.errors import VisirError
 from visir.evaluation.compare import Comparison
+from visir.evaluation.measures.measure import everyday_name
 from visir.evaluation.statistics import clusters_of, interval_of
 from visir.records import Result
 from visir.reports.page import Block
@@ -101,12 +102,30 @@ def fragment(svg: str, prefix: str, label: str) -> str:
 
 @contextmanager
 def drawing(width: float, height: float, rows: int = 1, columns: int = 1) -> Iterator[tuple[Plot, Any]]:
-    """A plot in visir's style; matplotlib's own settings are back as they were afterwards."""
+    """A plot in visir's style, whose colours follow the page's light or dark theme.
+
+    matplotlib's own settings are back as they were afterwards.
+
+    Args:
+        width: In inches.
+        height: In inches.
+        rows: How many rows of axes.
+        columns: How many columns of axes.
+
+    Yields:
+        The figure, which shows itself in notebooks, and its axes (an array of several).
+
+    Example:
+        >>> with drawing(4, 2) as (figure, axes):
+        ...     _ = axes.plot([1, 2, 3], [2, 4, 3], marker="o")
+        >>> type(figure).__name__
+        'Plot'
+    """
     import matplotlib
 
     from visir.reports.plot import Plot
 
-    settings = {**matplotlib.rcParamsDefault, **_SETTINGS}
+    settings = {**matplotlib.rcParamsDefault, **_SETTINGS, "axes.prop_cycle": f"cycler('color', {[*SERIES]})"}
     with matplotlib.rc_context(settings):
         figure = Plot(figsize=(width, height), layout="constrained")
         figure.settings = settings
@@ -316,7 +335,7 @@ def measure_dots(result: Result, measures: Sequence[str] | None = None) -> Plot:
             if known.any():
                 ends = interval_of(values[known], None if units is None else units[known])
                 drawn = [100 * float(value) for value in (values[known].mean(), *ends)]
-                marks.append(PlotMark(_name(name, recall), drawn, task_words(task)))
+                marks.append(PlotMark(everyday_name(name, recall), drawn, task_words(task)))
     title = f"{result.system} on {result.protocol.collection}"
     return dots(marks, "percent, with 95 % intervals", title=title, limits=(0, None))
 
@@ -333,17 +352,12 @@ def difference_dots(comparison: Comparison) -> Plot:
             filled=entry.p_corrected < 0.05,
         )
         for entry in comparison.differences
-        if display(entry.measure).scale == 100
+        if display(entry.measure).scale == 100 and entry.baseline == comparison.systems[0]
     ]
     if not marks:
         raise VisirError("no difference is of a measure that is a fraction.", hint="compare by hit@1, recall@10, …")
     axis, title = "percentage points, 95 % intervals (filled: corrected p < 0.05)", f"against {comparison.systems[0]}"
     return dots(marks, axis, title=title, size=(6.2, 0), lines={0: "-"})
-
-
-def _name(measure: str, recall: str) -> str:
-    base, _, cutoff = measure.partition("@")
-    return f"R@{cutoff}" if base == recall and cutoff else measure
 
 
 _NO_MEASURES = ("second", "time", "rate", "lr", "temperature", "scale")

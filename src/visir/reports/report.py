@@ -21,7 +21,7 @@ from markupsafe import Markup
 
 import visir.reports.page as pages
 from visir.display import Plotted, Tabular, brief
-from visir.errors import VisirError
+from visir.errors import ConfigurationError, VisirError, raise_faults
 from visir.files import json_bytes
 from visir.reports.formats import to_csv, to_latex, to_markdown
 from visir.reports.page import (
@@ -41,7 +41,7 @@ from visir.reports.page import (
     write_page,
 )
 from visir.reports.plots import themed
-from visir.reports.table import Column, Spread, Table
+from visir.reports.table import Column, Interval, Number, Table
 from visir.storage import FolderChange, FolderKind, Manifest, check_version, new_folder, read_written_json
 
 if TYPE_CHECKING:
@@ -83,7 +83,10 @@ class Chart:
     def plot(self) -> Plot:
         """Return the plot, drawn anew."""
         if self.draw is None:
-            raise VisirError(f"{self.title or self.name}: a picture.", hint="the study itself draws it anew: plot()")
+            raise VisirError(
+                f"{self.title or self.name}: a picture.",
+                hint="it is on the page beside it; what the call itself returned draws: .plot()",
+            )
         return self.draw()
 
     @property
@@ -133,8 +136,20 @@ class StudyReport(Tabular, Plotted):
     files: Mapping[str, tuple[Any, str]] = field(default_factory=dict)
     folder: FolderKind = REPORT
 
+    def __post_init__(self) -> None:
+        faults = [
+            f"section {section.title!r}: {type(block).__name__} is no block of a page"
+            for section in self.sections
+            for block in section.blocks
+            if not hasattr(block, "macro")
+        ]
+        if not any(section.blocks for section in self.sections):
+            faults.append("there is no section with anything in it")
+        hint = "tables, charts, and the blocks of visir.reports.page, such as Paragraph"
+        raise_faults(ConfigurationError, f"report {self.title!r}", faults, hint=hint)
+
     def __repr__(self) -> str:
-        rows = (" | ".join(cells[:6]) for cells in self.table.texts())
+        rows = (" | ".join(cells[:6]) for cells in self.tables[0].texts()) if self.tables else ()
         return brief(self, f"{self.kind}: {self.title}", *rows)
 
     @classmethod
@@ -147,7 +162,13 @@ class StudyReport(Tabular, Plotted):
     @property
     def table(self) -> Table:
         """The table that says most."""
+        if not (self.headline or self.tables):
+            raise VisirError(f"{self.title}: a report without a table.", hint=".write(page) has all of it")
         return self.headline[0] if self.headline else self.tables[0]
+
+    def to_latex(self) -> str:
+        """Return the tables that say most in LaTeX, as `--latex` writes them; `.tables` has all of them."""
+        return "\n".join(to_latex(table) for table in self.headline or [self.table])
 
     @property
     def tables(self) -> list[Table]:
@@ -182,7 +203,7 @@ class StudyReport(Tabular, Plotted):
         sections = [section for section in self.sections if section.blocks]
         if made := production(command, beside):
             last = sections[-1]
-            joined = replace(last, blocks=[*last.blocks, *made])
+            joined = replace(last, blocks=[*made, *last.blocks])
             is_how = last.anchor == "made"
             sections = [*sections[:-1], joined] if is_how else [*sections, Section("made", "How it was made", made)]
         return Page(self.kind, self.title, sections, self._facts)
@@ -251,6 +272,24 @@ class StudyReport(Tabular, Plotted):
             check_version(version, VERSION, folder / STORED, what="report", remedy=REPORT.remedy, error=kind.error)
             return cls(**{name: _loaded(part) for name, part in content.items()}, folder=kind)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the tables as plain values, numbers in full precision, each with its caption and notes."""
+        return {
+            "kind": self.kind,
+            "title": self.title,
+            "tables": [
+                {
+                    "title": table.caption,
+                    "rows": [
+                        dict(zip((column.full_name for column in table.columns), row, strict=True))
+                        for row in table.rows
+                    ],
+                    "notes": list(table.notes),
+                }
+                for table in self.tables
+            ],
+        }
+
     @property
     def _facts(self) -> list[Inline]:
         if not isinstance(self.facts, Mapping):
@@ -298,8 +337,11 @@ _KNOWN = re.compile(
 def _stored(value: Any) -> Any:
     if isinstance(value, Markup):
         return {"is": "html", "text": str(value)}
-    if isinstance(value, Spread):
-        return {"is": "spread", "mean": float(value), "deviation": value.deviation}
+    if isinstance(value, Number):
+        marks = {"marks": value.marks} if value.marks else {}
+        return {"is": "spread", "mean": float(value), "deviation": value.deviation, **marks}
+    if isinstance(value, Interval):
+        return {"is": "interval", "low": value.low, "high": value.high, "text": str(value)}
     if isinstance(value, Chart):
         value = replace(value, draw=None, svg=str(value.drawing))
     if is_dataclass(value):
@@ -321,7 +363,9 @@ def _loaded(value: Any) -> Any:
     if name == "html":
         return harmless(given["text"])
     if name == "spread":
-        return Spread(given["mean"], given["deviation"])
+        return Number(given["mean"], given["deviation"], str(given.get("marks", "")))
+    if name == "interval":
+        return Interval(given["low"], given["high"], str(given["text"]))
     kind = _CLASSES[name]
     made = {item.name: _loaded(given[item.name]) for item in fields(kind) if item.name in given}
     for item in fields(kind):
@@ -392,3 +436,8 @@ def plot(report: StudyReport, name: str | None = None) -> Plot:
             f"{report.title}: no chart {name or 'to draw'}.", hint=f"there are: {', '.join(charts) or 'none'}"
         )
     return chosen.plot()
+
+
+def itself(report: StudyReport) -> StudyReport:
+    """A report describes itself."""
+    return report

@@ -28,7 +28,7 @@ from visir.reports.page import Block, GalleryEntry, Inline, Paragraph, Section, 
 from visir.reports.plots import DASHES, SERIES, PlotMark, Square, dots, grid
 from visir.reports.report import Chart, StudyReport
 from visir.reports.shown import ShownItems
-from visir.reports.table import Cell, Column, Table, at
+from visir.reports.table import Cell, Column, Table, at, between
 from visir.reports.views.parts import protocol_card, protocol_facts
 from visir.reports.words import meaning
 from visir.robustness.corruptions import corrupt, pictures
@@ -220,10 +220,7 @@ def refined_table(studies: Sequence[Stress]) -> Table:
 
 
 def _interval(change: RsumChange) -> str | None:
-    shown, ends = Column("", 1, signed=True), change.percent_interval
-    if change.is_too_few:
-        return "too few"
-    return None if isnan(ends[0]) else f"{shown.text(ends[0])} … {shown.text(ends[1])}"
+    return "too few" if change.is_too_few else between(*change.percent_interval, Column("", 1, signed=True))
 
 
 def per_query(study: Stress) -> pa.Table:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from math import isnan
 from operator import attrgetter
 from typing import Any, ClassVar, Literal
@@ -18,20 +19,60 @@ Cell = str | float | int | bool | None
 MISSING = "–"
 
 
-class Spread(float):
-    """A mean in a cell, printed with a standard deviation behind it: "41.2 ±0.3"."""
+class Number(float):
+    """A number in a cell with what stands behind it: on pages a standard deviation ("41.2 ±0.3"), everywhere marks.
+
+    Attributes:
+        deviation: The standard deviation; None where there is none (a single value).
+        marks: Letters or signs that stand raised behind the number: "†", or those of the systems that it is better
+            than ("ab").
+    """
 
     deviation: float | None
+    marks: str
 
-    def __new__(cls, mean: float, deviation: float | None) -> Spread:
-        """Make a cell of a mean and its standard deviation; None where there is none (a single value)."""
-        spread = super().__new__(cls, mean)
-        spread.deviation = deviation
-        return spread
+    def __new__(cls, value: float, deviation: float | None = None, marks: str = "") -> Number:
+        """Make a cell."""
+        number = super().__new__(cls, value)
+        number.deviation, number.marks = deviation, marks
+        return number
 
-    def text(self, digits: int) -> str:
+    def spread(self, digits: int) -> str:
         """The deviation as it is printed behind the mean; "" for none."""
         return "" if self.deviation is None else f" ±{self.deviation:.{digits}f}"
+
+
+class Interval(str):
+    """An interval in a cell, as it is printed ("-3.1 … -0.5"); data frames have its two ends as numbers.
+
+    Attributes:
+        low: The lower end, in the unit that is printed.
+        high: The upper end.
+    """
+
+    low: float
+    high: float
+
+    def __new__(cls, low: float, high: float, text: str) -> Interval:
+        """Make a cell of both ends and of how they are printed."""
+        interval = super().__new__(cls, text)
+        interval.low, interval.high = float(low), float(high)
+        return interval
+
+
+_RAISED = str.maketrans("abcdefghijklmnoprstuvwxyz", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ")
+"""Raised letters; there is none for q."""
+
+
+def marks_of(cell: Cell) -> str:
+    """What stands raised behind a number; "" for nothing."""
+    return cell.marks if isinstance(cell, Number) else ""
+
+
+def letters(count: int) -> list[str]:
+    """A letter for each of so many systems, all of which can be raised; beyond 25 there are none."""
+    known = "abcdefghijklmnoprstuvwxyz"
+    return list(known[:count]) if count <= len(known) else [""] * count
 
 
 @dataclass(frozen=True)
@@ -48,6 +89,7 @@ class Column:
         scale: By what numbers of things are multiplied: 100 makes percent of shares.
         ends: The ends of its interval, as two attributes or a function that gives both; they make a column behind it.
         interval: The heading of that column.
+        group: A heading above this column and its neighbours of the same group: a task over its measures.
 
     Example:
         >>> Column("change", 1, signed=True).text(0.25), Column("p", 4, positive=True).text(1e-9)
@@ -63,15 +105,28 @@ class Column:
     scale: float = field(default=1, repr=False)
     ends: tuple[str, str] | Callable[[Any], Any] | None = field(default=None, repr=False)
     interval: str = field(default="95 % interval", repr=False)
+    group: str = ""
+
+    @property
+    def full_name(self) -> str:
+        """The heading with that of its group, where there is one line for both."""
+        return f"{self.group} {self.name}".strip()
 
     def cells(self, thing: Any) -> list[Cell]:
         """What stands of a thing in the column, and in that of its interval; what is not a number is None."""
-        read = self.of if callable(self.of) else attrgetter(self.of)
-        cells = [self._scaled(read(thing))]
+        read = self.of if callable(self.of) else attrgetter(self.of or "?")
+        try:
+            cells = [self._scaled(read(thing))]
+        except (AttributeError, TypeError, LookupError) as fault:
+            raise VisirError(
+                f"column {self.name!r}: of={self.of!r} does not read a {type(thing).__name__}: {fault}",
+                hint="the name of an attribute, or a function of the row that gives a text, a number or None",
+                code="column-of",
+            ) from fault
         if self.ends is not None:
             ends = self.ends(thing) if callable(self.ends) else attrgetter(*self.ends)(thing)
             low, high = (None, None) if ends is None else (self._scaled(end) for end in ends)
-            cells.append(None if low is None or high is None else f"{self.text(low)} … {self.text(high)}")
+            cells.append(None if low is None or high is None else between(float(low), float(high), self))
         return cells
 
     def _scaled(self, value: Any) -> Cell:
@@ -86,6 +141,10 @@ class Column:
 
     def text(self, value: Cell) -> str:
         """A value as it is printed, e.g. "41.2", "+0.3", "1,000", "< 0.0001", "yes"; "–" for nothing and for NaN."""
+        return self.bare(value) + marks_of(value).translate(_RAISED)
+
+    def bare(self, value: Cell) -> str:
+        """A value as it is printed, without its marks."""
         if value is None:
             return MISSING
         if isinstance(value, bool):
@@ -108,9 +167,9 @@ def at(place: int, name: str = "") -> Callable[[Any], Any]:
     return lambda row: getattr(row[place], name) if name else row[place]
 
 
-def between(low: float, high: float, column: Column) -> str:
-    """An interval as it is printed; a dash where there is none (NaN)."""
-    return MISSING if isnan(low) or isnan(high) else f"{column.text(low)} … {column.text(high)}"
+def between(low: float, high: float, column: Column) -> Interval | None:
+    """An interval as a column prints its numbers; None where there is none (NaN)."""
+    return None if isnan(low) or isnan(high) else Interval(low, high, f"{column.text(low)} … {column.text(high)}")
 
 
 @dataclass(frozen=True)
@@ -143,7 +202,7 @@ class Table(Tabular):
     notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        names = listed((column.name for column in self.columns), len(self.columns), limit=6)
+        names = listed((column.full_name for column in self.columns), len(self.columns), limit=6)
         rows = [" | ".join(cells[:6]) for cells in Table(self.columns, self.rows[:3]).texts()]
         more = f"… {len(self.rows) - 3:,} more" if len(self.rows) > 3 else ""
         return brief(self, f"{self.caption or names}: {counted(len(self.rows), 'rows')}", names, *rows, more)
@@ -182,9 +241,32 @@ class Table(Tabular):
         """Two columns of texts: names, and what is said of each."""
         return cls.of([Column(head) for head in heads], list(rows), caption=caption)
 
+    @property
+    def names(self) -> list[str]:
+        """The columns by names that are all different, for data frames and JSON: "95 %" is that of the column before.
+
+        A column whose heading stands twice is named by the nearest column before it too: "change % 95 %".
+        """
+        headings = [column.full_name for column in self.columns]
+        named: list[str] = []
+        before = ""
+        for heading in headings:
+            is_twice = headings.count(heading) > 1
+            name = f"{before} {heading}".strip() if is_twice else heading
+            named.append(
+                next(f"{name}{end}" for end in ("", *(f" {n}" for n in range(2, 999))) if f"{name}{end}" not in named)
+            )
+            before = before if is_twice else heading
+        return named
+
     def texts(self) -> list[list[str]]:
         """Every cell as it is printed."""
         return [[column.text(cell) for column, cell in zip(self.columns, row, strict=True)] for row in self.rows]
+
+    def groups(self) -> list[tuple[str, int]]:
+        """The groups of neighbouring columns with how many each has, "" for columns of none; [] where none has one."""
+        runs = [(name, len(list(members))) for name, members in groupby(self.columns, key=lambda column: column.group)]
+        return runs if any(name for name, _ in runs) else []
 
     def best(self) -> frozenset[tuple[int, int]]:
         """The (row, column) positions to be marked as best in their column.
@@ -197,7 +279,7 @@ class Table(Tabular):
             if column.best is None:
                 continue
             printed = {
-                number: float(column.text(row[position]).replace(",", ""))
+                number: float(column.bare(row[position]).replace(",", ""))
                 for number, row in enumerate(self.rows)
                 if isinstance(row[position], (int, float))
                 and not isinstance(row[position], bool)

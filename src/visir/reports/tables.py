@@ -11,8 +11,8 @@ from visir.evaluation.measures.measure import recalls_of
 from visir.evaluation.published.denominators import TELLING, Denominators
 from visir.evaluation.published.judge import TOLERANCE, Judgement, decimals_of
 from visir.records import Protocol, Result
-from visir.reports.table import Cell, Column, Table, between
-from visir.reports.words import display, heading, in_reading_order, task_words
+from visir.reports.table import Cell, Column, Number, Table, between, letters
+from visir.reports.words import display, heading, in_reading_order, paper_names, task_words
 
 MEAN = "mean of the tasks"
 
@@ -37,10 +37,14 @@ def result_table(result: Result, measures: Sequence[str] | None = None) -> Table
 
 def headline_table(result: Result) -> Table:
     """The recall that the protocol names and `rsum`, by task; a result without R@1, R@5 and R@10 shows all it has."""
+    return result_table(result, in_reading_order(_headline_names(result), result.protocol))
+
+
+def _headline_names(result: Result) -> list[str]:
     names = _aggregated(result)
     usual = set(recalls_of(result.protocol.recall)) <= set(names)
     named = usual and [name for name in names if name.partition("@")[0] == result.protocol.recall or name == "rsum"]
-    return result_table(result, in_reading_order(named or names, result.protocol))
+    return named or names
 
 
 def measures_table(result: Result) -> Table:
@@ -87,6 +91,87 @@ def systems_table(results: Sequence[Result], measures: Sequence[str], task: str)
     return Table.of(columns, rows, caption=task_words(task))
 
 
+def compared_systems_table(comparison: Comparison, *, level: float = 0.05) -> Table:
+    """Systems × measures, as a paper prints them: the best of each column in bold, significance as raised marks.
+
+    Of a comparison of all pairs each system has a letter, and stands with the letters of those that it is better than;
+    against the first alone "†" is better than it, and "‡" worse.
+
+    Args:
+        comparison: The comparison.
+        level: The level of significance, of the corrected p-values.
+    """
+    first, *_ = comparison.systems
+    values = {(entry.task, entry.measure, entry.system): entry.value for entry in comparison.differences}
+    values |= {(entry.task, entry.measure, entry.baseline): entry.baseline_value for entry in comparison.differences}
+    letter = dict(zip(comparison.systems, letters(len(comparison.systems)), strict=True))
+    is_of_pairs = any(entry.baseline != first for entry in comparison.differences)
+    marks: dict[tuple[str, str, str], str] = {}
+    for entry in comparison.differences:
+        if entry.untested or not entry.p_corrected < level:
+            continue
+        better, worse = (entry.system, entry.baseline) if entry.better else (entry.baseline, entry.system)
+        who, mark = (better, letter[worse]) if is_of_pairs else (entry.system, "†" if entry.better else "‡")
+        at = (entry.task, entry.measure, who)
+        marks[at] = "".join(sorted(marks.get(at, "") + mark))
+    tasks = list(dict.fromkeys(task for task, _, _ in values))
+    names = paper_names(list(dict.fromkeys(measure for _, measure, _ in values)))
+
+    def cell(task: str, measure: str) -> Callable[[str], Cell]:
+        at = (task, measure)
+        return lambda name: Number(display(measure).scale * values[*at, name], None, marks.get((*at, name), ""))
+
+    columns = [*([Column("", of=letter.get)] if is_of_pairs else []), Column("system", of=str)]
+    for task in tasks:
+        for measure, head in names.items():
+            if (task, measure, first) in values:
+                says = display(measure)
+                best: Literal["max", "min"] = "max" if says.higher_is_better else "min"
+                group = task_words(task) if len(tasks) > 1 or task_words(task) != task else ""
+                columns.append(Column(head, says.digits, best, of=cell(task, measure), group=group))
+    if is_of_pairs:
+        meaning = "A letter behind a number: better than the system of this letter"
+    else:
+        meaning = f"† better, ‡ worse than {first}"
+    test = comparison.how.partition(";")[0]
+    how = f"{test}, p < {level:g} after {_CORRECTIONS[comparison.correction]} over {comparison.family} comparisons"
+    as_they_are = "Fractions in percent; ranks, gains and rsum as they are."
+    recalls = [f"{head} is {name}" for name, head in names.items() if head.startswith("R@") and "@" in name][:1]
+    return Table.over(
+        comparison.systems,
+        columns,
+        caption="" if len(comparison.systems) > 4 else " · ".join(comparison.systems),
+        notes=[" ".join([as_they_are, *(f"{line}." for line in recalls)]), f"{meaning} ({how})."],
+    )
+
+
+_CORRECTIONS = {
+    "holm": "Holm's correction",
+    "bonferroni": "Bonferroni's correction",
+    "bh": "the correction of Benjamini and Hochberg",
+    "none": "no correction",
+}
+
+
+def untested_systems_table(results: Mapping[str, Result]) -> Table:
+    """Systems × measures of results that may not be compared: nothing is tested, and none is the best."""
+    usual = {name: in_reading_order(_headline_names(result), result.protocol) for name, result in results.items()}
+    tasks = list(dict.fromkeys(task for result in results.values() for task in result.tasks))
+    names = paper_names(list(dict.fromkeys(name for of in usual.values() for name in of)))
+
+    def cell(task: str, measure: str) -> Callable[[str], Cell]:
+        return lambda name: _shown(results[name].aggregates.get(task, {}), measure)
+
+    columns = [Column("system", of=str), Column("protocol", of=lambda name: results[name].protocol.fingerprint[:12])]
+    columns += [
+        Column(head, display(measure).digits, of=cell(task, measure), group=task_words(task))
+        for task in tasks
+        for measure, head in names.items()
+        if any(measure in result.aggregates.get(task, {}) for result in results.values())
+    ]
+    return Table.over(results, columns, notes=["Fractions in percent; ranks, gains and rsum as they are."])
+
+
 def comparison_table(comparison: Comparison) -> Table:
     """The differences of a comparison (`visir.evaluation.compare`), one row per system, task and measure.
 
@@ -103,11 +188,13 @@ def comparison_table(comparison: Comparison) -> Table:
         name = heading(entry.measure, comparison)
         return f"{task_words(entry.task)} {name}{'' if display(entry.measure).higher_is_better else ' ↓'}"
 
-    def ends(entry: Difference) -> str:
+    def ends(entry: Difference) -> str | None:
         return between(scaled("low")(entry), scaled("high")(entry), Column("", 1, signed=True))
 
+    is_of_pairs = any(entry.baseline != comparison.systems[0] for entry in comparison.differences)
     columns = [
         *([Column("system", of="system")] if len(comparison.systems) > 2 else []),
+        *([Column("against", of="baseline")] if is_of_pairs else []),
         Column("measure", of=measure),
         Column("baseline", 1, of=scaled("baseline_value")),
         Column("value", 1, of=scaled("value")),
@@ -124,7 +211,9 @@ def comparison_table(comparison: Comparison) -> Table:
     return Table.over(
         comparison.differences,
         columns,
-        caption=f"{' and '.join(comparison.systems[1:])} against {comparison.systems[0]}",
+        caption="Every pair"
+        if is_of_pairs
+        else f"{' and '.join(comparison.systems[1:])} against {comparison.systems[0]}",
         notes=[how, *allowed, *comparison.notes],
     )
 

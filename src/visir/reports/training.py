@@ -286,7 +286,12 @@ FILES = {
 
 def write_training_report(path: str | Path, folder: str | Path) -> Path:
     """Write the page of the training that made a checkpoint, and return its path."""
-    folder = Path(folder)
+    return training_report(folder).write(path)
+
+
+def training_report(trained: TrainedModel | str | Path) -> StudyReport:
+    """Describe the training that made a checkpoint."""
+    folder = trained.path if isinstance(trained, TrainedModel) else Path(trained)
     run = read_training_run(folder)
     facts = read_description(folder)["facts"]
     with ENCODER.reading(folder):
@@ -305,7 +310,8 @@ def write_training_report(path: str | Path, folder: str | Path) -> Path:
             "texts": recipe["text"]["tower"],
             "objective": _objective(recipe),
         }
-        return StudyReport("training report", f"{recipe['name']}, seed {recipe['seed']}", sections, shown).write(path)
+        title = f"{recipe['name']}, seed {recipe['seed']}"
+        return StudyReport("training report", title, sections, shown, [_final_table(facts)])
 
 
 def _objective(recipe: dict[str, Any]) -> str:

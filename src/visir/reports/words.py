@@ -141,6 +141,35 @@ def heading(measure: str, of: Protocol | Comparison | ByLabel) -> str:
     return everyday_name(measure, of.recall)
 
 
+_PAPER_NAMES = {
+    "precision": "P",
+    "mrr": "MRR",
+    "map": "MAP",
+    "capped_map": "capped MAP",
+    "map@r": "MAP@R",
+    "rprecision": "R-precision",
+    "ndcg": "nDCG",
+    "ndcg_exp": "nDCG (exp)",
+    "median_rank": "median rank",
+    "mean_rank": "mean rank",
+    "all_first": "accuracy",
+    "item_score": "item score",
+    "group_score": "group score",
+}
+
+
+def paper_names(measures: Sequence[str]) -> dict[str, str]:
+    """How a paper heads the columns of measures: "R@1", "nDCG@10"; of two recalls each keeps the name it has here."""
+    recalls = {base_of(name) for name in measures} & set(RECALL_WORDS)
+
+    def paper_name(name: str) -> str:
+        base, cutoff = (name, "") if name in _PAPER_NAMES else (base_of(name), name.removeprefix(base_of(name)))
+        known = _PAPER_NAMES | ({next(iter(recalls)): "R"} if len(recalls) == 1 else {})
+        return f"{known.get(base, base)}{cutoff}"
+
+    return {name: paper_name(name) for name in measures}
+
+
 def in_reading_order(measures: Sequence[str], protocol: Protocol) -> list[str]:
     """Measures as a reader wants them: the named recall by cutoff, `rsum`, then the others in their own order."""
     named = [name for name in measures if name.partition("@")[0] == protocol.recall and "@" in name]

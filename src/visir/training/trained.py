@@ -274,3 +274,10 @@ class TrainedModel(Tabular, Plotted, os.PathLike[str]):
             f"TrainedModel({str(self.path)!r}): {self.name}, epoch {self.chosen_epoch} of {len(self.curve)}\n"
             f"  validation: {figures}"
         )
+
+
+def open_checkpoint(folder: str | os.PathLike[str]) -> TrainedModel | Encoder:
+    """The training that a checkpoint comes from; of one that comes from none the model."""
+    facts = read_description(Path(folder)).get("facts")
+    trained = TrainedModel(Path(folder))
+    return trained if isinstance(facts, Mapping) and "curve" in facts else trained.load()

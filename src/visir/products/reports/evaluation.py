@@ -11,7 +11,7 @@ from visir.products.evaluation import TABLE, CategoryEvaluation, FirstAnswers
 from visir.products.task import Setting
 from visir.reports.page import Block, Paragraph
 from visir.reports.plots import FAINT, SERIES, PlotMark, dots, drawing
-from visir.reports.table import Cell, Column, Spread, Table, at, one_line, shortened
+from visir.reports.table import Cell, Column, Number, Table, at, one_line, shortened
 
 if TYPE_CHECKING:
     from visir.reports.plot import Plot
@@ -83,7 +83,7 @@ def mean_columns(
         def mean(row: Any) -> Cell:
             where, system = row if setting is None else (setting, row)
             spread = evaluation.spread(system, where, name)
-            return Spread(100 * spread.mean, None if spread.splits < 2 else 100 * spread.sd)
+            return Number(100 * spread.mean, None if spread.splits < 2 else 100 * spread.sd)
 
         return mean
 

@@ -28,7 +28,7 @@ class View(NamedTuple):
 
     def function(self, name: str) -> Callable[..., Any] | None:
         """The function of one of the fields, None where there is none."""
-        if name == "blocks" and self.report:
+        if name == "blocks" and self.report and not self.blocks:
             return lambda thing: self._named(self.report)(thing).blocks()
         if name == "save" and self.report and not self.save:
             return lambda thing, folder: self._named(self.report)(thing).save(folder, replace=True)
@@ -64,9 +64,15 @@ _PROBES = "visir.reports.probes"
 _CLASSES = "visir.reports.classification"
 _PROFILE = "visir.reports.profile"
 _RESULT = View(
-    "visir.reports.views.evaluation", "evaluation_blocks", "evaluation_table", "evaluation_arrow", "evaluation_plot"
+    "visir.reports.views.evaluation",
+    "evaluation_blocks",
+    "evaluation_table",
+    "evaluation_arrow",
+    "evaluation_plot",
+    report="visir.reports.evaluation:evaluation_report",
 )
 _TRAINING = View("visir.reports.training", "training_blocks", "training_table", "training_arrow", "training_plot")
+_TRAINED = _TRAINING._replace(report="training_report")
 _VECTORS = View(_RECORDS, "embeddings_blocks")
 
 VIEWS = {
@@ -85,7 +91,7 @@ VIEWS = {
     "collections.Report": View(_LISTS, "check_blocks", "check_table"),
     "encoders.ModelList": View(_LISTS, table="models_table"),
     "training.RecipeList": View(_LISTS, table="recipes_table"),
-    "training.TrainedModel": _TRAINING,
+    "training.TrainedModel": _TRAINED,
     "training.TrainingCurve": _TRAINING,
     "sparse.TopTerms": View(_WORDS, "terms_blocks", "terms_table", "terms_arrow"),
     "sparse.MatchedWords": View(
@@ -95,9 +101,10 @@ VIEWS = {
     "evaluation.Comparison": View(
         _EVALUATION,
         "comparison_blocks",
-        "visir.reports.tables:comparison_table",
+        "visir.reports.tables:compared_systems_table",
         "comparison_arrow",
         "visir.reports.plots:difference_dots",
+        report="comparison_report",
     ),
     "evaluation.Explanation": View(_EVALUATION, "explanation_blocks", "explanation_table"),
     "evaluation.Denominators": View(_EVALUATION, "denominators_blocks", "visir.reports.tables:denominators_table"),
@@ -122,8 +129,8 @@ VIEWS = {
     "studies.ModelProfile": View(
         _PROFILE, "", "profile_table", "tidy_profile", "strength_dots", report="profile_report"
     ),
-    "studies.Audit": View("visir.reports.shortcut_audit", "", "audit_table", "", "audit_plot"),
-    "reports.StudyReport": View("visir.reports.report", "blocks", "table", "", "plot"),
+    "studies.Audit": View("visir.reports.shortcut_audit", "", "audit_table", "", "audit_plot", report="audit_report"),
+    "reports.StudyReport": View("visir.reports.report", "blocks", "table", "", "plot", report="itself"),
     "reports.Plot": View("visir.reports.plots", "plot_blocks"),
     "reports.Table": View("visir.reports.views.parts", table="itself"),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -12,10 +13,12 @@ from visir.evaluation.explaining import Explanation
 from visir.evaluation.published.denominators import Denominators
 from visir.evaluation.results import Evaluation
 from visir.records import Protocol, Result
-from visir.reports.page import Block, Bullets, Definitions, Fold, Notice, Paragraph, inline
-from visir.reports.plots import measure_dots
+from visir.reports.page import Block, Bullets, Definitions, Fold, Notice, Paragraph, Section, inline
+from visir.reports.plots import difference_dots, measure_dots
+from visir.reports.report import Chart, StudyReport
 from visir.reports.table import Column, Table
 from visir.reports.tables import (
+    compared_systems_table,
     comparison_table,
     denominators_table,
     explain_table,
@@ -23,7 +26,7 @@ from visir.reports.tables import (
     measures_table,
 )
 from visir.reports.views.parts import facts, protocol_card
-from visir.reports.words import meaning
+from visir.reports.words import display, meaning
 
 if TYPE_CHECKING:
     from visir.reports.plot import Plot
@@ -88,13 +91,45 @@ def protocol_blocks(protocol: Protocol) -> list[Block]:
 
 
 def comparison_blocks(comparison: Comparison) -> list[Block]:
-    """The verdict, and the table with its notes."""
+    """The verdicts, systems × measures as a paper prints them, and every difference folded."""
+    of_all = compared_systems_table(comparison)
+    differences = Fold("Every difference, with its interval", [replace(comparison_table(comparison), caption="")])
+    return [_verdicts(comparison), replace(of_all, caption=""), differences]
+
+
+def comparison_report(comparison: Comparison) -> StudyReport:
+    """Describe a comparison: its verdicts, its tables, its plot."""
+    of_all = compared_systems_table(comparison)
+    first, *others = comparison.systems
+    title = f"{' and '.join(others)} against {first}" if len(others) < 4 else f"{len(others)} systems against {first}"
+    chart = Chart(
+        "differences",
+        partial(difference_dots, comparison),
+        caption=f"What each system has more or less than {first}. Filled: significant after the correction.",
+        label="Differences of each measure with their 95 % intervals",
+    )
+    is_drawn = any(display(entry.measure).scale == 100 for entry in comparison.differences)
+    differing = [
+        [name.replace("_", " "), *map(str, values)]
+        for name, values in {**comparison.allowed, **comparison.system_differences}.items()
+    ]
+    apart = Table.of([Column("of the protocol"), *map(Column, comparison.systems)], differing)
+    sections = [
+        Section("numbers", "Systems side by side", [_verdicts(comparison), of_all]),
+        Section("plot", "Differences", [*([chart] if is_drawn else []), comparison_table(comparison)]),
+        Section("protocol", "What differs between the systems", [apart] if differing else []),
+    ]
+    facts = {"systems": str(len(comparison.systems)), "correction": comparison.correction}
+    printed = [of_all, comparison_table(comparison)]
+    return StudyReport("comparison", title, sections, facts, [of_all], printed, "comparison")
+
+
+def _verdicts(comparison: Comparison) -> Block:
     verdicts = [
         inline("<b>{}</b> against <b>{}</b>: {}.", system, comparison.systems[0], comparison.verdict(system))
         for system in comparison.systems[1:]
     ]
-    first: list[Block] = [Paragraph(verdicts[0])] if len(verdicts) == 1 else [Bullets(verdicts)]
-    return [*first, replace(comparison_table(comparison), caption="")]
+    return Paragraph(verdicts[0]) if len(verdicts) == 1 else Bullets(verdicts)
 
 
 def comparison_arrow(comparison: Comparison) -> pa.Table:

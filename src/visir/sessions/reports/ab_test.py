@@ -53,7 +53,7 @@ def variants_table(test: AbTest) -> Table:
         Column("variant", of=lambda variant: variant.name + (" (control)" if variant.name == test.control else "")),
         *(Column("sessions", 0, of="sessions"), Column(test.unit, 0, of="units")),
         Column("planned %", 1, of=lambda variant: test.planned_shares[variant.name], scale=100),
-        Column("%", 1, of=lambda variant: variant.units / total, scale=100),
+        Column("share %", 1, of=lambda variant: variant.units / total, scale=100),
         *(Column("with an outcome", 0, of="positive"), Column(f"mean per {test.unit[:-1]}", 4, of="mean")),
         Column("without outcome", 0, of="without"),
         Column(
@@ -111,11 +111,14 @@ def ab_test_report(test: AbTest) -> StudyReport:
             in_notebooks=True,
         )
         for number, effect in enumerate(test.effects)
+        if sum(look[2] is not None for look in effect.looks) > 1
     ]
+    if len(charts) < len(test.effects):
+        first.append(Paragraph("With fewer than two looks that have an interval there is no line to draw.", "soft"))
     ratio = (
-        f"The planned shares fit the {test.unit} (p {test.ratio_p:.3g})."
+        f"The planned shares fit the {test.unit} (p = {test.ratio_p:.3g})."
         if test.is_trusted
-        else f"The planned shares do not fit the {test.unit}: p {test.ratio_p:.2g}, below {TRUSTED:g}."
+        else f"The planned shares do not fit the {test.unit}: p = {test.ratio_p:.2g}, below {TRUSTED:g}."
     )
     checks = [ratio, f"{test.several:,} {test.unit} saw several variants; they count for the first."]
     if test.most is not None:
@@ -143,6 +146,7 @@ def ab_test_report(test: AbTest) -> StudyReport:
     ]
     return StudyReport(
         *("online test", test.name, sections, {"control": test.control, "error": f"{test.error:g}"}),
+        headline=[effects_table(test), variants_table(test)],
         printed=[variants_table(test), *advice],
         files={"ab-test.json": (test.to_dict, "everything on this page, with the interval at every look")},
         folder=AB_TEST,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from math import isnan
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ from visir.reports.table import Cell, Column, Table
 from visir.sessions.features import FEATURE_SETS
 from visir.sessions.prediction.models import TITLES, all_bought
 from visir.sessions.prediction.purchase_model import PurchaseUse
-from visir.sessions.prediction.study import COMPARED, FeatureSetComparison, Summary, SummaryRow
+from visir.sessions.prediction.study import COMPARED, FeatureSetComparison, Summary, SummaryRow, load_study, summarise
 
 if TYPE_CHECKING:
     from visir.reports.plot import Plot
@@ -409,3 +410,8 @@ def arrow(summary: Summary) -> pa.Table:
 def plot(summary: Summary, *, scheme: str = "grouped") -> Plot:
     """F1 over the steps of a session."""
     return f1_over_steps(summary, scheme)
+
+
+def open_study(folder: str | Path) -> StudyReport:
+    """The report of a prediction study, of the cells that are finished."""
+    return intent_report(summarise(*load_study(folder)))
