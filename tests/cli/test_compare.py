@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import visir
 from manifests import write_json
 from verbs import say
 from visir.cli.compare import compare
@@ -83,7 +84,9 @@ def test_published_values_and_the_order_of_systems(tmp_path: Path) -> None:
     rows = [{"system": name, "t2i": {"R@1": value}} for name, value in (("good", 20.0), ("poor", 60.0))]
     write_json(file, {"title": "A table", "source": "A paper", "rows": rows})
     folders = [result(tmp_path, "good", 0.5), result(tmp_path, "poor", 4.0)]
-    said = say(compare, *folders, "--published", file)
+    said = say(compare, *folders, "--published", file, "--out", tmp_path / "report")
+    captions = [table.caption for table in visir.open(tmp_path / "report").tables]
+    assert "good beside the published values" in captions and "poor against good" in captions
     assert "good: 0 of 1 values within ±5 %, 0 to the printed digits (R@k read as hit@k)" in said.text
     assert "order of systems, text → image R@1: not kept: poor should be above good" in said.text
     assert "good against" not in said.text

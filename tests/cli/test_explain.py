@@ -55,6 +55,7 @@ def test_a_result_is_explained(tmp_path: Path) -> None:
     searched = ("--data", scenes, "--model", f"npz:{vectors}")
     assert "there is no split 'trian'" in say(explain, usual, "--published", paper, *searched, "--also", "trian").text
     assert "are both needed" in say(explain, usual, "--published", paper, "--also", "val").text
+    assert say(explain, usual, "--published", paper, *searched, "--also", "all").status == 0
     in_python = visir.explain(usual, paper, source=scenes, model=f"npz:{vectors}")
     assert in_python.sentence in anew.text and in_python.decimals == 1
     other = say(explain, usual, "--published", paper, "--data", "scenes:10", "--model", f"npz:{vectors}")

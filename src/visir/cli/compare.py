@@ -56,6 +56,8 @@ def compare(
         tolerance: Relative tolerance for published values.
         out: Where to write: a new folder for the page, the tables and what visir report reads.
     """
+    from dataclasses import replace as changed
+
     from visir.errors import ConfigurationError, raise_faults
     from visir.reports.report import REPORT, StudyReport
     from visir.reports.views.evaluation import comparison_report
@@ -76,18 +78,19 @@ def compare(
     raise_faults(ConfigurationError, "compare", faults, hint="visir compare RESULT --published TABLE --as SYSTEM")
     if out is not None:
         check_new_folder(out, REPORT, replace=replace)
-    parts: list[Table | str] = []
-    report = None
+    made: list[StudyReport] = []
     if published is not None:
-        parts += _beside_published(results, published, system, collection, tolerance)
+        parts = list(_beside_published(results, published, system, collection, tolerance))
+        made.append(StudyReport.of_parts("comparison", f"Beside {published}", parts))
     if published is None or len(results) > 1:
         comparison = call(None, *results, allow=call.given["allow"] or ())
         output.facts(comparison=comparison)
-        report = comparison_report(comparison)
-        parts += report.printed
-    if published is not None or report is None:
-        report = StudyReport.of_parts("comparison", " and ".join(path.stem for path in results), parts)
-    output.finish(report, None, out)
+        made.append(comparison_report(comparison))
+    first, *others = made
+    for more in others:
+        sections, printed = [*more.sections, *first.sections], [*first.printed, *more.printed]
+        first = changed(more, sections=sections, headline=[*first.headline, *more.headline], printed=printed)
+    output.finish(first, out=out)
 
 
 def _beside_published(
@@ -182,7 +185,7 @@ def explain(
             of vectors holds.
         stated: Without a result: a number of queries that a paper states, to be judged too. Repeatable.
         limit: How many readings are shown.
-        out: Where to write: a folder for the tables, as a page and as JSON.
+        out: Where to write: a new folder for the page, the tables and what visir report reads.
     """
     from visir.errors import ConfigurationError, raise_faults
     from visir.evaluation.published import denominators

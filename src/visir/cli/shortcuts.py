@@ -266,7 +266,7 @@ def truncation(call: Call, out: Path | None = None, replace: bool = False) -> No
 
     Args:
         count_only: Count tokens and words; encode and search nothing.
-        out: Where to write: a folder for the tables, as a page and as JSON.
+        out: Where to write: a new folder for the page, the tables and what visir report reads.
     """
     from visir.reports.by_label import truncation_tables
     from visir.reports.report import REPORT, StudyReport

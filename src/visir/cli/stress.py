@@ -132,6 +132,7 @@ def granularity(call: Call, out: Path | None = None, replace: bool = False) -> N
 
     Args:
         collection: A file or folder in any known format, FORMAT:PATH.
+        against: Other captions of the same images.
         profile: Rules: paper (nearest to Table 1), strict (what the names say), per-noun; both: the first two.
         out: Where to write: a folder for JSON, CSV, the values of every caption, and a page.
     """

@@ -435,7 +435,10 @@ The command for a purpose:                     visir help photos
 """
 
 SHELVES = {
-    "research": (GROUPS["analyse"], "Vectors and indexes, classes, probes, captions, shortcuts, sparse heads."),
+    "research": (
+        GROUPS["analyse"],
+        "Reports, vectors and indexes, classes, probes, captions, shortcuts, heads.",
+    ),
     "shop": (GROUPS["shop"], "Catalogues, and logs of visits."),
 }
 """Groups that `visir --help` lists as one line, `visir NAME` as a whole: their headings, and what they are for.

@@ -28,7 +28,7 @@ from visir.reports.shown import ShownItems
 from visir.reports.table import Column, Table, shortened
 from visir.reports.tables import card_table, headline_table, measures_table
 from visir.reports.views.parts import protocol_card, protocol_facts
-from visir.reports.words import candidates_per_query, display, in_reading_order, in_words, meaning, task_words
+from visir.reports.words import candidates_per_query, display, heading, in_reading_order, in_words, meaning, task_words
 
 # Sections of an evaluation's page on the labels of its queries: by language, by category.
 
@@ -376,7 +376,8 @@ def _numbers(result: Result, chance: Mapping[str, NDArray[np.float64]]) -> list[
     if result.notes:
         blocks.append(page.Notice(result.notes))
     measured = list(dict.fromkeys(name for values in result.aggregates.values() for name in values))
-    explained = [(name, display(name).says) for name in in_reading_order(measured, result.protocol)]
+    names = in_reading_order(measured, result.protocol)
+    explained = [(heading(name, result.protocol), display(name).says) for name in names]
     terms = [(inline("<code>{}</code>", name), says) for name, says in explained if says]
     everything: list[Block] = [_without_notes(measures_table(result)), Definitions(terms)]
     return [*blocks, _without_notes(headline_table(result)), Fold("All measures", everything)]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from visir.errors import VisirError
 from visir.evaluation.compare import Comparison
 from visir.evaluation.folds import clusters_of
-from visir.evaluation.measures import measure_estimate
+from visir.evaluation.measures import everyday_name, measure_estimate
 from visir.records import Result
 from visir.reports.page import Block
 from visir.reports.page import Figure as PageFigure
@@ -335,7 +335,7 @@ def measure_dots(result: Result, measures: Sequence[str] | None = None) -> Plot:
             if known.any():
                 shown = measure_estimate(name, values[known], None if units is None else units[known])
                 drawn = [100 * value for value in (shown.value, shown.low, shown.high)]
-                marks.append(PlotMark(_name(name, recall), drawn, task_words(task)))
+                marks.append(PlotMark(everyday_name(name, recall), drawn, task_words(task)))
     title = f"{result.system} on {result.protocol.collection}"
     return dots(marks, "percent, with 95 % intervals", title=title, limits=(0, None))
 
@@ -358,11 +358,6 @@ def difference_dots(comparison: Comparison) -> Plot:
         raise VisirError("no difference is of a measure that is a fraction.", hint="compare by hit@1, recall@10, …")
     axis, title = "percentage points, 95 % intervals (filled: corrected p < 0.05)", f"against {comparison.systems[0]}"
     return dots(marks, axis, title=title, size=(6.2, 0), lines={0: "-"})
-
-
-def _name(measure: str, recall: str) -> str:
-    base, _, cutoff = measure.partition("@")
-    return f"R@{cutoff}" if base == recall and cutoff else measure
 
 
 _NO_MEASURES = ("second", "time", "rate", "lr", "temperature", "scale")
