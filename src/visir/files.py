@@ -227,9 +227,10 @@ def is_comment(line: str, is_entry: Callable[[str], bool]) -> bool:
 
 def read_text(path: str | Path) -> str:
     """A UTF-8 text file (plain, `.gz`, `.xz`), a byte order mark left out; a byte that is not UTF-8 names its line."""
+    # What a mark calls UTF-16, as Windows' shells write what is sent into a file (`>`), is read as that.
     data = read_bytes(path)
     try:
-        return data.decode("utf-8-sig")
+        return data.decode("utf-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig")
     except UnicodeDecodeError as fault:
         line = data.count(b"\n", 0, fault.start) + 1
         raise VisirError(

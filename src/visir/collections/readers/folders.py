@@ -225,20 +225,22 @@ def _with_metadata(
     # The metadata says exactly where pictures are, so nothing needs to be looked for elsewhere.
     pictures = {file for file in files if is_picture_name(file)}
     by_key: dict[str, str | None] = {}
-    for file in pictures:
-        by_key[file_key(file)] = None if file_key(file) in by_key else file
+    missing = any(name not in pictures for name in draft.names)
+    for picture in pictures if missing else ():
+        key = file_key(picture)
+        by_key[key] = None if key in by_key else picture
     draft.splits = [
         split or _metadata_split_of(name or "") for split, name in zip(draft.splits, draft.names, strict=True)
     ]
-    respelled = []
+    respelled: list[tuple[str, str]] = []
     for name in draft.names:
         is_there = name in pictures or (archive is None and bool(name) and (path / (name or "")).is_file())
-        file = name if is_there else by_key.get(file_key(name or ""))
-        draft.paths.append(file)
-        if name and file not in (None, name):
-            respelled.append((name, file))
-    draft.archives = [None if archive is None or file is None else path.name for file in draft.paths]
-    draft.names = [name if file is None else None for name, file in zip(draft.names, draft.paths, strict=True)]
+        place = name if is_there else by_key.get(file_key(name or ""))
+        draft.paths.append(place)
+        if name and place and place != name:
+            respelled.append((name, place))
+    draft.archives = [None if archive is None or place is None else path.name for place in draft.paths]
+    draft.names = [name if place is None else None for name, place in zip(draft.names, draft.paths, strict=True)]
     note_unread(draft, unread)
     if respelled:
         draft.notes.append(spelling_note(respelled))

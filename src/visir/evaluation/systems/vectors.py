@@ -33,14 +33,13 @@ from visir.records import (
     show_id_forms,
 )
 from visir.retrieval.exact import SearchResult, search, search_both, similarity_of
-from visir.retrieval.formats import has_trec_lines, read_run
+from visir.retrieval.formats import is_ranking, read_run, run_form
 from visir.retrieval.pools import ranks_in_pools, search_pools
 from visir.retrieval.sparse.scan import check_same_vocabulary
 from visir.retrieval.vectors import Similarity
 
 # What people hand in as a system: names, pairs of functions, vectors as arrays and dictionaries, runs in any form.
 
-RUN_FILES = (".trec", ".run", ".txt", ".res", ".parquet", ".json")
 SIDES = ("image", "text", "query", "document")
 
 FORMS = (
@@ -51,11 +50,10 @@ FORMS = (
 
 
 def is_run_file(name: object) -> bool:
-    """Whether a text is the path of a file with a run: by its ending, "b.trec", "runs/a.json.gz", or by its lines."""
+    """Whether a text is the path of a file with a run: by its ending, "b.trec", "runs/a.json.gz", or what it holds."""
     if not isinstance(name, (str, Path)) or ":" in str(name).partition("/")[0]:
         return False
-    endings = [ending for ending in Path(name).suffixes if ending not in (".gz", ".xz")]
-    return (bool(endings) and endings[-1].lower() in RUN_FILES) or has_trec_lines(name)
+    return bool(run_form(name))
 
 
 def is_run(given: object) -> bool:
@@ -64,7 +62,8 @@ def is_run(given: object) -> bool:
         return True
     if isinstance(given, Mapping):
         values = list(given.values())
-        return bool(values) and all(isinstance(value, Mapping) for value in values) and not set(given) <= set(SIDES)
+        answers = all(isinstance(value, Mapping) or is_ranking(value) for value in values)
+        return bool(values) and answers and not set(given) <= set(SIDES)
     if isinstance(given, (list, tuple)):
         first = given[0] if given else None
         scored = isinstance(first, tuple) and len(first) == 3
