@@ -254,3 +254,21 @@ def test_files_of_another_kind_are_called_what_they_are(write, tmp_path) -> None
         book.writestr("xl/workbook.xml", "<x/>")
     with refused(CollectionError, "office", code="of-another-kind", hint="read_excel"):
         open_collection(tmp_path / "t.xlsx")
+
+
+def test_telling_a_folder_of_pictures_looks_at_no_file_twice_a_format(
+    write, tmp_path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pictures and what stands beside them are no sources of their own: none is opened to see whether it is one."""
+    import visir.collections.sources as sources
+
+    for number in range(40):
+        for ending, data in (("png", RED), ("txt", b"one"), ("json", b"{}")):
+            write(f"d/{number:03d}.{ending}", data)
+    asked: list[Path] = []
+    first = sources._first_format
+    monkeypatch.setattr(sources, "_first_format", lambda path, *more: (asked.append(path), first(path, *more))[1])
+    assert len(open_collection(tmp_path / "d").captions) == 40
+    assert asked == [tmp_path / "d"]
+    write("d/notes.csv", "image,caption\n000.png,two\n")
+    assert open_collection(tmp_path / "d").captions["text"].to_pylist() == ["two"]

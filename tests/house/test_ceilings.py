@@ -22,7 +22,7 @@ CEILINGS: dict[str, tuple[int, int]] = {
     "collections": (
         47,
         16_100,
-    ),  # file names by one key, zips with metadata, dots in tars; layouts of one's own, rows in batches; shop tables are read here for catalogues too
+    ),  # one key for names, zips with metadata, dots in tars; own layouts, rows in batches
     "encoders": (49, 19_100),
     "training + sparse": (36, 10_650),
     "robustness + shortcuts": (26, 4_250),

@@ -33,7 +33,8 @@ def picture_endings() -> frozenset[str]:
 
 def is_picture_name(name: str) -> bool:
     """Whether a file of this name is taken for a picture."""
-    return PurePosixPath(name).suffix.lower() in picture_endings()
+    stem, _, ending = name.rpartition("/")[2].rpartition(".")
+    return bool(stem) and f".{ending.lower()}" in picture_endings()
 
 
 def has_heif() -> bool:

@@ -5,6 +5,7 @@ Collections, catalogues, judgements and tasks differ in their formats alone (`So
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Collection, Set
 from dataclasses import dataclass
@@ -14,9 +15,9 @@ from urllib.parse import unquote
 
 from visir.collections.draft import SourceDraft
 from visir.collections.own_folders import check_no_own_folder
-from visir.collections.picture_kinds import left_out, of_another_kind
+from visir.collections.picture_kinds import is_picture_name, left_out, of_another_kind
 from visir.collections.readers.locate import place_images
-from visir.collections.readers.names import gc_paused, head
+from visir.collections.readers.names import CAPTION_ENDINGS, gc_paused, head
 from visir.collections.tars import TARS
 from visir.errors import CollectionError, nearest, raise_faults
 from visir.files import as_spelled, is_there, missing_hint, user_path
@@ -221,7 +222,7 @@ def _sniffed(path: Path, kind: SourceKind[AnyFormat], options: Set[str]) -> tupl
     if format is not None and not format.last:
         return format, path
     if path.is_dir():
-        files = [(_first_format(file, kind), file) for file in sorted(path.iterdir()) if file.is_file()]
+        files = [(_first_format(file, kind), file) for file in _not_of_pictures(path)]
         sources = [(fitting, file) for fitting, file in files if fitting is not None and not fitting.last]
         if format is not None:  # photos: a tar among them is one of the files that are none
             sources = [(fitting, file) for fitting, file in sources if not file.name.lower().endswith(TARS)]
@@ -253,6 +254,21 @@ def _sniffed(path: Path, kind: SourceKind[AnyFormat], options: Set[str]) -> tupl
         names = left_out(file.name for file in path.iterdir() if file.is_file() and not file.name.startswith("."))
         holds = f" (its files: {names.removeprefix('left out: ')})" if names else " (no files in it)"
     raise CollectionError(f"{path}: no known format of {kind.plural}{holds}.", hint=hint, code="no-known-format")
+
+
+def _not_of_pictures(folder: Path) -> list[Path]:
+    """The files in a folder but its pictures and what tells of one of them (`001.txt`, `001.json` beside `001.jpg`)."""
+    names = [entry.name for entry in os.scandir(folder) if entry.is_file()]
+    stems = {name.rpartition(".")[0] for name in names if is_picture_name(name)}
+    others = (name for name in names if not is_picture_name(name))
+    return [
+        folder / name
+        for name in sorted(others)
+        if name.rpartition(".")[2].lower() not in _OF_PICTURES or name.rpartition(".")[0] not in stems
+    ]
+
+
+_OF_PICTURES = (*CAPTION_ENDINGS, "json", "xml")
 
 
 def _first_format(path: Path, kind: SourceKind[AnyFormat], options: Set[str] = frozenset()) -> AnyFormat | None:
