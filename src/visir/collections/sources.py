@@ -246,8 +246,11 @@ def _sniffed(path: Path, kind: SourceKind[AnyFormat], options: Set[str]) -> tupl
     check_no_own_folder(path, f"a {kind.name}")
     what, remedy = of_another_kind(head(path))
     if what:
-        remedy = remedy or "fetch the file itself; tables are read as CSV, TSV, JSON lines and Parquet"
-        raise CollectionError(f"{path}: {what}.", hint=remedy, code="of-another-kind")
+        raise CollectionError(
+            f"{path}: {what}.",
+            hint=remedy or "fetch the file itself; tables are read as CSV, TSV, JSON lines and Parquet",
+            code="of-another-kind",
+        )
     hint = f"{kind.how_to_name}; known: {', '.join(kind.formats)} ({kind.where_listed})"
     holds = ""
     if path.is_dir():
