@@ -3,8 +3,8 @@
     python benchmarks/read_rows.py [--beside FOLDER]... [--rounds 3] [--rows 1000000] [--only csv,names]
 
 `--beside` names the `src` of another version of visir, which is measured too, in turns with this one. Each measurement
-is a process of its own: what is told is the least CPU time and the least wall time of the rounds, from the open call
-to what it returns (imports and start are left out), and the peak of memory, with the libraries in it.
+is a process of its own: what is told is the least CPU time and the least wall time of the rounds, from the call
+to what it returns (what a library imports only then is in it), and the peak of memory, with the libraries in it (of Linux).
 
 What is not the same: visir joins the rows of a picture, checks ids, links and texts, and returns Arrow tables of
 pictures and captions. DuckDB and pandas return the cells as a table, `datasets` writes them into its cache as Arrow.
@@ -67,11 +67,13 @@ CALLS = {
 }
 """Library → what is read → the lines that make `read`, a function."""
 _RUN = """
-import json, resource, time
+import json, re, time
+from pathlib import Path
 wall, cpu = time.perf_counter(), time.process_time()
 result = read()
 wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-print(json.dumps([cpu, wall, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6]))
+peak = re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())
+print(json.dumps([cpu, wall, int(peak[1]) / 1e6]))
 """
 
 

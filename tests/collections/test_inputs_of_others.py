@@ -85,7 +85,7 @@ def test_folders_whose_case_differs_tell_pictures_apart(write) -> None:
 
 def test_another_ending_is_taken_only_where_one_picture_has_it(write, tmp_path) -> None:
     path = write("t.csv", "image,caption\na.gif,a\nb.gif,b\nc.gif,c\n")
-    for name in ("a.png", "a.webp", "b.png", "c.txt"):
+    for name in ("a.png", "a.webp", "b.png", "c.txt", "c"):
         write(f"up/{name}", RED)
     found = open_collection(path, images=tmp_path / "up")
     assert found.images["path"].to_pylist() == [None, "up/b.png", None]
@@ -123,6 +123,24 @@ def test_the_folder_of_metadata_takes_images(write, tmp_path) -> None:
     found = open_collection(tmp_path / "m", images=tmp_path / "up")
     assert found.images["path"].to_pylist() == ["../up/1.png", "Train/2.png", None]
     assert "images: 2 of 3 found in up/" in found.source
+
+
+def test_metadata_whose_pictures_are_all_there_and_names_that_two_files_fit(write, tmp_path) -> None:
+    write("m/metadata.csv", "file_name,text\n1.png,one\n")
+    write("m/1.png", RED)
+    assert "images: 1 of 1 found" in open_collection(tmp_path / "m", images=tmp_path).source
+    write("n/metadata.csv", "file_name,text\nX.PNG,one\n")
+    write("n/x.png", RED)
+    write("n/X.png", BLUE)
+    assert open_collection(tmp_path / "n").images["path"].to_pylist() == [None]
+
+
+def test_of_two_places_the_earlier_counts(write, tmp_path) -> None:
+    path = write("t.csv", "image,caption\nred.png,a\n")
+    for place in ("one", "two"):
+        write(f"{place}/RED.png", RED)
+    found = open_collection(path, images=[tmp_path / "two", tmp_path / "one"])
+    assert found.images["path"].to_pylist() == ["two/RED.png"]
 
 
 def test_a_zip_with_metadata_in_it(write) -> None:
@@ -164,6 +182,9 @@ def test_texts_that_are_left_out_are_told(write, tmp_path) -> None:
     write("d/a.txt", "one")
     assert "texts beside 1 picture left out: captions are read where half" in open_collection(tmp_path / "d").source
     write("d/b.txt", "two")
+    write("d/e.png", RED)
+    assert "texts beside 2 pictures left out" in open_collection(tmp_path / "d").source
+    (tmp_path / "d/e.png").unlink()
     write("d/c.txt", "caf\u00e9".encode("cp1252"))
     found = open_collection(tmp_path / "d")
     assert len(found.captions) == 2 and "texts left out that are not UTF-8: 1, e.g. c.txt" in found.source
@@ -270,5 +291,5 @@ def test_telling_a_folder_of_pictures_looks_at_no_file_twice_a_format(
     monkeypatch.setattr(sources, "_first_format", lambda path, *more: (asked.append(path), first(path, *more))[1])
     assert len(open_collection(tmp_path / "d").captions) == 40
     assert asked == [tmp_path / "d"]
-    write("d/notes.csv", "image,caption\n000.png,two\n")
+    write("d/captions.txt", "image,caption\n000.png,two\n")
     assert open_collection(tmp_path / "d").captions["text"].to_pylist() == ["two"]

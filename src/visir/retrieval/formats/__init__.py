@@ -754,7 +754,7 @@ def run_form(path: str | Path) -> str:
     suffix = _suffix(path)
     if suffix in _SUFFIXES:
         return _SUFFIXES[suffix]
-    if suffix in _TABLES and Path(path).is_file():
+    if suffix in _TABLES:
         columns = set(sniffed_columns(Path(path)))
         known = [not columns.isdisjoint(_COLUMNS[name]) for name in ("query_id", "document_id")]
         if all(known) and not columns.isdisjoint((*_COLUMNS["score"], *_COLUMNS["rank"])):
