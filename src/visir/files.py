@@ -12,6 +12,7 @@ import io
 import lzma
 import mmap
 import os
+import unicodedata
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -113,6 +114,20 @@ def is_there(path: str | Path) -> bool:
         return False
 
 
+def as_spelled(path: Path) -> Path:
+    """The path; or the one that is there and differs in how its accents are written: as one character, or as two."""
+    if str(path).isascii() or is_there(path):
+        return path
+    place = Path(path.anchor)
+    for part in path.relative_to(path.anchor).parts:
+        if not is_there(place / part) and place.is_dir():
+            composed = unicodedata.normalize("NFC", part)
+            same = (entry.name for entry in place.iterdir() if unicodedata.normalize("NFC", entry.name) == composed)
+            part = next(same, part)
+        place /= part
+    return place
+
+
 def find_file(path: Path) -> Path | None:
     """The file of this name, or the same with `.gz` or `.xz` behind it; None where there is none."""
     return next((file for end in ("", ".xz", ".gz") if (file := path.with_name(path.name + end)).is_file()), None)
@@ -174,7 +189,7 @@ def open_binary(path: str | Path) -> IO[bytes]:
     """Open a file for reading bytes, decompressing it on the way (`packing`); a missing file is a clear error."""
     path = Path(path)
     if not path.is_file():
-        raise VisirError(f"{path}: no such file.", hint=_missing_hint(path), code="no-such-file")
+        raise VisirError(f"{path}: no such file.", hint=missing_hint(path), code="no-such-file")
     how = packing(path)
     if how == ".xz":
         return lzma.open(path, "rb")
@@ -248,9 +263,10 @@ def is_comment(line: str, is_entry: Callable[[str], bool]) -> bool:
 
 def read_text(path: str | Path) -> str:
     """A UTF-8 text file (plain, `.gz`, `.xz`), a byte order mark left out; a byte that is not UTF-8 names its line."""
+    # What a mark calls UTF-16, as Windows' shells write what is sent into a file (`>`), is read as that.
     data = read_bytes(path)
     try:
-        return data.decode("utf-8-sig")
+        return data.decode("utf-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig")
     except UnicodeDecodeError as fault:
         line = data.count(b"\n", 0, fault.start) + 1
         raise VisirError(
@@ -287,14 +303,14 @@ def _undecompressed(path: str | Path, fault: Exception) -> VisirError:
     )
 
 
-def _missing_hint(path: Path) -> str:
+def missing_hint(path: Path, otherwise: str = "check the path") -> str:
+    """What to do about a path at which there is no file: the name nearest to it, a folder that is not there either."""
     if path.is_dir():
         return "this is a folder; name the file inside it"
     if path.exists():
         return "this is a device or a pipe; write what comes out of it into a file, and name that"
     if not path.parent.is_dir():
         return f"the folder {path.parent} does not exist either; check the path"
-    import difflib
-
-    close = difflib.get_close_matches(path.name, [p.name for p in path.parent.iterdir()], n=1)
-    return f"in that folder there is {close[0]!r}" if close else "check the path"
+    names = {entry.name.casefold(): entry.name for entry in path.parent.iterdir()}
+    close = difflib.get_close_matches(path.name.casefold(), names, n=1)
+    return f"in that folder there is {names[close[0]]!r}" if close else otherwise

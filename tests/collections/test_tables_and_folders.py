@@ -130,7 +130,7 @@ def test_imagefolder(write, tmp_path, name: str) -> None:
     ]
     assert found.images["split"].to_pylist() == ["train", "val"]
     assert colours(found) == ["red", "blue"]
-    assert "images: 2 of 2 found; 1 picture without metadata left out" in found.source
+    assert "1 picture without metadata left out; images: 2 of 2 found" in found.source
 
 
 def test_imagefolder_one_metadata_above_the_splits(write, tmp_path) -> None:

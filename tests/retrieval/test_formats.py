@@ -131,7 +131,7 @@ def test_trec_qrels(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("q Q0 a 1 0.5\n", r"line 1: 5 fields; a TREC run has six"),
+        ("q Q0 a 1\n", r"line 1: 4 fields; a TREC run has six"),
         ("q Q0 a 1 0.5 x\n\nq Q0 b two 0.4 x\n", r"line 3: the rank 'two' is not a number"),
         ("q Q0 a 1 0.5 x\nq Q0 b 2 abc x\n", r"line 2: the score 'abc' is not a number"),
         ("q Q0 a 1 nan x\n", r"line 1: the score is not a finite number"),

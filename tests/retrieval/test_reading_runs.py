@@ -76,7 +76,7 @@ def test_files_and_runs(tmp_path: Path) -> None:
     ("source", "said", "line"),
     [
         ({"q1": 0.5}, "a dictionary of float is no run", "{'q1': {'a.jpg': 0.5"),
-        ({"q1": ["a", "b"]}, "a dictionary of list is no run", "{query: {document: score}}"),
+        ({"q1": [1, 2]}, "a dictionary of list is no run", "{query: {document: score}}"),
         ([1, 2], "a list of int is no run: 1", r"\(query, document, score\)"),
         (3, "int is no run", "run.trec"),
         (FRAME.drop(columns="score"), "has no column 'score'; it has query_id, document_id", "score, sim"),

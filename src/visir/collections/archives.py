@@ -21,6 +21,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from visir.collections.picture_kinds import of_another_kind
 from visir.collections.readers.names import escaped
 from visir.collections.tars import MAX_RATIO, TARS, TarHeaders, remedy_of
 from visir.errors import CollectionError, ImageError
@@ -109,8 +110,11 @@ class ZipArchive:
             with zipfile.ZipFile(path) as opened:
                 self._members = {member.filename: member for member in opened.infolist() if not member.is_dir()}
         except (zipfile.BadZipFile, NotImplementedError) as fault:  # the latter: a version that does not exist yet
+            what, remedy = of_another_kind(RandomFile(path).read_at(0, 512))
             raise CollectionError(
-                f"{path}: not a readable zip ({fault}).", hint="is the download complete?", code="not-readable-zip"
+                f"{path}: not a readable zip ({what or fault}).",
+                hint=remedy or "is the download complete?",
+                code="not-readable-zip",
             ) from fault
         self._file = RandomFile(path)
 
@@ -252,8 +256,11 @@ class TarArchive:
                     index[member.name] = (member.offset_data, member.size)
                 self.goes_on = headers.check_end(opened)
         except (tarfile.TarError, OSError) as fault:
+            what, remedy = of_another_kind(self._file.read_at(0, 512))
             raise CollectionError(
-                f"{self.path}: damaged or truncated ({fault}).", hint=remedy_of(fault), code="damaged-truncated"
+                f"{self.path}: damaged or truncated ({what or fault}).",
+                hint=remedy or remedy_of(fault),
+                code="damaged-truncated",
             ) from fault
         return _as_text(index)
 

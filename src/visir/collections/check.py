@@ -298,7 +298,7 @@ def check(
         except VisirError as fault:
             name = str(source) if isinstance(source, str | Path) else f"{type(source).__name__} in memory"
             report = Report(Path(name).name, name)
-            report.add("error", "cannot be read", [fault.message])
+            report.add("error", "cannot be read", [f"{fault.message} → {fault.hint}" if fault.hint else fault.message])
             return report
     if isinstance(opened, ChoiceDraft):
         return _check_choices(opened, decode=decode, workers=workers)

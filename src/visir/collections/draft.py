@@ -54,6 +54,9 @@ class SourceDraft(ABC):
     paths: list[str | None] = field(default_factory=list)
     # (n,) the zip or tar in which it lies, None for plain files; or empty.
     archives: list[str | None] = field(default_factory=list)
+    # The names are paths below `root`, those that are there stand in `paths`, and where nobody says where the pictures
+    # are, none is looked for anywhere else.
+    whole_paths: bool = False
     # By row, of pictures that are named: what stands behind the path once it is known
     # (`visir.collections.segments`).
     fragments: dict[int, str] = field(default_factory=dict)

@@ -5,12 +5,15 @@ Published benchmarks are in `layouts.toml`; a layout of one's own is a TOML file
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain, count, repeat
+from operator import itemgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, get_args
@@ -230,16 +233,20 @@ _RECORDS = tuple(f"{folder}*{ending}" for folder in ("", "data/") for ending in 
 
 def _matching(folder: Path, parts: list[str], known: Row) -> Iterator[tuple[Path, Row]]:
     """The files below a folder whose names fit the parts of a pattern, one after the other."""
+    # Of a folder of many pictures nothing but names is looked at.
     pattern, rest = fields_of(parts[0]), parts[1:]
-    for entry in sorted(folder.iterdir()) if folder.is_dir() else ():
-        is_wanted = entry.is_dir() if rest else entry.is_file()
-        match = pattern.match(entry.name if rest else plain_name(entry)) if is_wanted else None
-        if match is not None and not entry.name.startswith("."):
-            says = {**known, **match.groupdict()}
-            if rest:
-                yield from _matching(entry, rest, says)
-            else:
-                yield entry, says
+    fitting: list[tuple[str, Row]] = []
+    with os.scandir(folder) if folder.is_dir() else nullcontext(()) as entries:
+        for entry in entries:
+            name = entry.name
+            match = pattern.match(name if rest or not name.endswith((".gz", ".xz")) else name[:-3])
+            if match is not None and name[0] != "." and (entry.is_dir() if rest else entry.is_file()):
+                fitting.append((name, {**known, **match.groupdict()}))
+    for name, says in sorted(fitting, key=itemgetter(0)):
+        if rest:
+            yield from _matching(folder / name, rest, says)
+        else:
+            yield folder / name, says
 
 
 def _name_says(file: Path, patterns: Iterable[str]) -> Row:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from visir.files import find_file, read_json, read_lines, read_text
 
 
 def _files_in(folder: Path) -> list[Path]:
-    return sorted(folder.iterdir()) if folder.is_dir() else []
+    return sorted(folder.iterdir(), key=attrgetter("name")) if folder.is_dir() else []
 
 
 def _first_line(path: Path) -> bytes:
@@ -406,8 +407,8 @@ def _multi30k_files(path: Path, task: str) -> tuple[dict[tuple[str, str, str], P
 
     def matching(folder: Path, start: str, pattern: re.Pattern[str]) -> Iterator[tuple[re.Match[str], Path]]:
         for file in _files_in(folder):
-            match = pattern.match(plain_name(file).removeprefix(start))
-            if match and file.name.startswith(start) and file.is_file():
+            match = pattern.match(plain_name(file).removeprefix(start)) if file.name.startswith(start) else None
+            if match and file.is_file():
                 yield match, file
 
     flat = f"task{task}-"

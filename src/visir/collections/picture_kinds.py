@@ -33,7 +33,8 @@ def picture_endings() -> frozenset[str]:
 
 def is_picture_name(name: str) -> bool:
     """Whether a file of this name is taken for a picture."""
-    return PurePosixPath(name).suffix.lower() in picture_endings()
+    stem, _, ending = name.rpartition("/")[2].rpartition(".")
+    return bool(stem) and f".{ending.lower()}" in picture_endings()
 
 
 def has_heif() -> bool:
@@ -103,8 +104,8 @@ def left_out(names: Iterable[str]) -> str:
     return "left out: " + ", ".join(parts) + (f" and {rest:,} of other kinds" if rest else "")
 
 
-def looks_like(data: bytes) -> tuple[str, str]:
-    """Return what a file that is no readable picture probably is, and what to do about it ("" for nothing special)."""
+def of_another_kind(data: bytes) -> tuple[str, str]:
+    """Return what a file is that was fetched or named by mistake, and what to do about it; ("", "") for any other."""
     head = data[:512].lstrip().lower()
     if head.startswith((b"<!doctype html", b"<html")):
         return "an HTML page (the error page of a download?)", ""
@@ -114,6 +115,20 @@ def looks_like(data: bytes) -> tuple[str, str]:
         return "XML or SVG, which has no pixels", ""
     if head.startswith((b"%!ps", b"%pdf")):
         return "PostScript or PDF, which is a program and no picture", ""
+    if head.startswith(b"\xd0\xcf\x11\xe0") or (head[:2] == b"pk" and any(name in head for name in _OFFICE)):
+        return "a table or text of an office program", "save the table as CSV; or visir.open(pandas.read_excel(FILE))"
+    return "", ""
+
+
+_OFFICE = (b"[content_types].xml", b"xl/", b"_rels/", b"application/vnd.oasis")
+"""What stands at the beginning of the zips that office programs write."""
+
+
+def looks_like(data: bytes) -> tuple[str, str]:
+    """Return what a file that is no readable picture probably is, and what to do about it ("" for nothing special)."""
+    mistake = of_another_kind(data)
+    if mistake[0]:
+        return mistake
     kind = kind_of(data[:32])
     if kind == "HEIC" and not has_heif():
         return "a HEIC picture, as phones make them", _GET_HEIF

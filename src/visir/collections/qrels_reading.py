@@ -306,7 +306,8 @@ def _check_once(where: str, places: list[str], queries: list[str], documents: li
         first = seen.setdefault((query, document), place)
         if first is not place:
             raise CollectionError(
-                f"{where}, {place}: query {query!r} and document {document!r} are judged twice (before: {first})."
+                f"{where}, {place}: query {query!r} and document {document!r} are judged twice (before: {first}).",
+                hint="leave one of the two out",
             )
 
 

@@ -5,6 +5,7 @@ Collections, catalogues, judgements and tasks differ in their formats alone (`So
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Collection, Set
 from dataclasses import dataclass
@@ -14,11 +15,12 @@ from urllib.parse import unquote
 
 from visir.collections.draft import SourceDraft
 from visir.collections.own_folders import check_no_own_folder
-from visir.collections.picture_kinds import left_out
+from visir.collections.picture_kinds import is_picture_name, left_out, of_another_kind
 from visir.collections.readers.locate import place_images
-from visir.collections.readers.names import gc_paused
+from visir.collections.readers.names import CAPTION_ENDINGS, gc_paused, head
+from visir.collections.tars import TARS
 from visir.errors import CollectionError, nearest, raise_faults
-from visir.files import is_there, user_path
+from visir.files import as_spelled, is_there, missing_hint, user_path
 from visir.options import parse_pairs
 from visir.registry import Registry
 from visir.remote import local_copy
@@ -176,14 +178,14 @@ def find_source(
         )
     name = prefix or format
     path, options = _options(text)
-    path = user_path(path)  # a shell does so; Python does not
+    path = as_spelled(user_path(path))  # a shell does so; Python does not
     if name is None and "layout" in kind.formats and "layout" in {*options, *given}:
         name = "layout"
     if name is None:
         if "{" not in path.name and not is_there(path):  # a pattern of shards
             raise CollectionError(
                 f"{spec if len(spec) < 500 else spec[:80] + '…'}: no such file or folder.",
-                hint="; ".join(filter(None, ("check the path", kind.without_path))),
+                hint="; ".join(filter(None, (missing_hint(path), kind.without_path))),
                 code="no-such-file-folder",
             )
         return FoundSource(*_sniffed(path, kind, {*options, *given} - set(_OF_ALL)), options)
@@ -227,8 +229,10 @@ def _sniffed(path: Path, kind: SourceKind[AnyFormat], options: Set[str]) -> tupl
     if format is not None and not format.last:
         return format, path
     if path.is_dir():
-        files = [(_first_format(file, kind), file) for file in sorted(path.iterdir()) if file.is_file()]
+        files = [(_first_format(file, kind), file) for file in _not_of_pictures(path)]
         sources = [(fitting, file) for fitting, file in files if fitting is not None and not fitting.last]
+        if format is not None:  # photos: a tar among them is one of the files that are none
+            sources = [(fitting, file) for fitting, file in sources if not file.name.lower().endswith(TARS)]
         if len(sources) == 1:
             return sources[0]
         if sources:
@@ -247,12 +251,34 @@ def _sniffed(path: Path, kind: SourceKind[AnyFormat], options: Set[str]) -> tupl
     if advice:
         raise CollectionError(f"{path}: which of its columns has what?", hint=advice, code="columns-not-named")
     check_no_own_folder(path, f"a {kind.name}")
+    what, remedy = of_another_kind(head(path))
+    if what:
+        raise CollectionError(
+            f"{path}: {what}.",
+            hint=remedy or "fetch the file itself; tables are read as CSV, TSV, JSON lines and Parquet",
+            code="of-another-kind",
+        )
     hint = f"{kind.how_to_name}; known: {', '.join(kind.formats)} ({kind.where_listed})"
     holds = ""
     if path.is_dir():
         names = left_out(file.name for file in path.iterdir() if file.is_file() and not file.name.startswith("."))
         holds = f" (its files: {names.removeprefix('left out: ')})" if names else " (no files in it)"
     raise CollectionError(f"{path}: no known format of {kind.plural}{holds}.", hint=hint, code="no-known-format")
+
+
+def _not_of_pictures(folder: Path) -> list[Path]:
+    """The files in a folder but its pictures and what tells of one of them (`001.txt`, `001.json` beside `001.jpg`)."""
+    names = [entry.name for entry in os.scandir(folder) if entry.is_file()]
+    stems = {name.rpartition(".")[0] for name in names if is_picture_name(name)}
+    others = (name for name in names if not is_picture_name(name))
+    return [
+        folder / name
+        for name in sorted(others)
+        if name.rpartition(".")[2].lower() not in _OF_PICTURES or name.rpartition(".")[0] not in stems
+    ]
+
+
+_OF_PICTURES = (*CAPTION_ENDINGS, "json", "xml")
 
 
 def _first_format(path: Path, kind: SourceKind[AnyFormat], options: Set[str] = frozenset()) -> AnyFormat | None:

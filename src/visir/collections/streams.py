@@ -204,14 +204,45 @@ def _first_of_each(pictures: Iterator[StreamedPicture]) -> Iterator[StreamedPict
         yield picture
 
 
+_UNDECIDED = 64
+"""Pictures of a sample without a plain ending that are held until one comes; then none is expected any more."""
+
+
 def _of_tar(stream: IO[bytes], place: str, passed: PassedOver) -> Iterator[StreamedPicture]:
     """The first picture of each sample, whose files stand together; ids as `visir.open` has them."""
-    endings, last, headers = picture_endings(), "", TarHeaders()
+    endings, headers = picture_endings(), TarHeaders()
+    last, sample, short = "", "", False  # of the last picture given; the sample, and whether its key is the short one
+    longer = list[str]()  # keys of the files of a sample of which that is not known
+    held: list[tuple[str, bytes | ImageError]] = []
+
+    def give(name: str, data: bytes | ImageError) -> Iterator[StreamedPicture]:
+        nonlocal last
+        key, _ = sample_key(name, long=not short)
+        if key == last:
+            passed.add(name)
+            return
+        last = key
+        yield StreamedPicture(key, f"{place}: {name}", data)
+
+    def give_held() -> Iterator[StreamedPicture]:
+        for name, data in held:
+            yield from give(name, data)
+        held.clear()
+
     with headers.open(stream) as opened:
         for member in opened:
             opened.members = []  # type: ignore[attr-defined]  # it would remember them all
             name = escaped(member.name)
             key, ending = sample_key(name)
+            if key != sample:
+                short = len(held) == 1 and len(set(longer)) == len(longer)
+                yield from give_held()
+                sample, short, longer = key, False, []
+            if key and not short:
+                longer.append(sample_key(name, long=True)[0])
+                if "." not in ending:
+                    short = True
+                    yield from give_held()
             if not is_picture_ending(ending, endings):
                 continue
             if member.issym() or member.islnk():
@@ -219,10 +250,9 @@ def _of_tar(stream: IO[bytes], place: str, passed: PassedOver) -> Iterator[Strea
                 continue
             if not member.isreg():
                 continue
-            if key == last:
+            if short and key == last:
                 passed.add(name)
                 continue
-            last = key
             data: bytes | ImageError
             try:
                 check_member_size(Path(place), name, member.size, member.size)
@@ -233,7 +263,14 @@ def _of_tar(stream: IO[bytes], place: str, passed: PassedOver) -> Iterator[Strea
             else:
                 if len(data) != member.size:
                     raise tarfile.ReadError(f"it ends within {name!r}")
-            yield StreamedPicture(key, f"{place}: {name}", data)
+            if short:
+                yield from give(name, data)
+            else:
+                held.append((name, data))
+                if len(held) >= _UNDECIDED:
+                    yield from give_held()
+        short = len(held) == 1 and len(set(longer)) == len(longer)
+        yield from give_held()
         passed.goes_on = headers.check_end(opened)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +14,14 @@ from numpy.typing import NDArray
 
 from visir.collections import open_source
 from visir.collections.qrels_reading import DOCUMENT_IDS, GRADES, QUERY_IDS, is_number, is_qrels_line
+from visir.collections.readers.names import head
+from visir.collections.tables import find_encoding, sniffed_columns
 from visir.collections.task_memory import is_task, is_task_set
 from visir.encoders.intake import UNSPACED, TextLimit, in_blocks, last_fitting
-from visir.errors import ConfigurationError, VisirError
+from visir.errors import ConfigurationError
 from visir.evaluation.assembly import Source
 from visir.evaluation.systems.given import is_run, task_and_file
-from visir.files import is_comment, iter_lines, read_json
-from visir.parquet import read_table
+from visir.files import is_comment, read_json
 from visir.records import Collection, Items, Qrels, Task, TaskFile, TaskSet
 
 if TYPE_CHECKING:
@@ -130,25 +130,26 @@ def _is_qrels_file(path: Path, beside: Any) -> bool:
     beside_run = is_run(beside)
     if endings and endings[-1] in (".qrels", ".qrel"):
         return True
-    if endings and endings[-1] in (".json", ".parquet"):
+    if endings and endings[-1] in (".json", ".jsonl", ".ndjson", ".parquet"):
         return beside_run and _is_structured_qrels(path, endings[-1])
-    try:
-        lines = (line.decode("utf-8") for line in islice(iter_lines(path), _BEGINNING))
-        entries = (line for line in lines if line.strip() and not is_comment(line, is_qrels_line))
-        first = next(entries, "")
-    except (VisirError, UnicodeDecodeError):
-        return False
+    data = head(path)
+    lines = data.decode(find_encoding(data), "replace").splitlines()[:_BEGINNING]
+    entries = [line for line in lines if line.strip() and not is_comment(line, is_qrels_line)]
+    first = entries[0] if entries else ""
     names = {cell.strip().lower() for cell in re.split(r"[,;\t]", first)}
     if names & set(QUERY_IDS) and names & set(DOCUMENT_IDS):
         known = {*QUERY_IDS, *DOCUMENT_IDS, *GRADES, "iteration", "iter", "q0"}
         return names <= known and (beside_run or not names & _TEXTS)
-    return is_qrels_line(first) or (beside_run and len(cells := first.split()) == 3 and is_number(cells[2]))
+    if is_qrels_line(first) or not beside_run:
+        return is_qrels_line(first)
+    cells = first.split()
+    return (len(cells) == 3 and is_number(cells[2])) or {len(entry.split()) for entry in entries} == {2}
 
 
 def _is_structured_qrels(path: Path, ending: str) -> bool:
-    """Whether a JSON file is {query: {document: grade}}, or a Parquet file has columns of judgements."""
-    if ending == ".parquet":
-        names = {name.lower() for name in read_table(path).column_names}
+    """Whether a JSON file is {query: {document: grade}}, or a table has columns of judgements."""
+    if ending != ".json":
+        names = {name.lower() for name in sniffed_columns(path)}
         return bool(names & set(QUERY_IDS)) and bool(names & set(DOCUMENT_IDS))
     content = read_json(path)
     judged = list(content.values()) if isinstance(content, dict) else []

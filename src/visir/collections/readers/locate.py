@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+import bisect
 import contextlib
+import difflib
 import os
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
 
 from visir.collections.archives import TarArchive, open_archive
 from visir.collections.draft import NOT_LOOKED_FOR, SourceDraft, found_note
+from visir.collections.picture_kinds import is_picture_name
 from visir.collections.readers.names import escaped
 from visir.collections.tars import tar_notes
 from visir.display import cut_path
 from visir.errors import CollectionError
+from visir.files import as_spelled, missing_hint
 from visir.remote import local_path
 
 DEPTH = 4
 """How many folders deep pictures are looked for when nobody said where they are."""
 _ANY = ("jpg", "jpeg", "png", "webp", "gif", "bmp")
 """Endings that the name "photo.*" stands for: a source names its pictures, and copies of it differ in their format."""
+_SAME_KIND = {"jpeg": "jpg", "jpe": "jpg", "jfif": "jpg", "tiff": "tif"}
+"""Endings that say the same."""
 _COCO = re.compile(r"^COCO_(?:train|val|test)20\d\d_(?=\d{12}\.)")
 _FLICKR = re.compile(r"^(\d+)_[0-9a-f]{8,12}(?=\.)")
 
@@ -45,10 +53,15 @@ def place_images(draft: SourceDraft, images: object = None) -> None:
     # A picture that is nowhere keeps a null path: the collection can still be searched by text and by imported vectors,
     # and `visir data check` reports it. `draft.notes` say how many were found and where.
     # An absolute name of a file that is there is taken as it is, where nobody says where the pictures are. Otherwise a
-    # name matches a file of the same base name. Where several have it, the one that shares most of the path with it
-    # counts, and among equals the one in the earlier source. COCO's 2014 names also match those of 2017, which lack the
+    # name matches a file of the same base name; where there is none, one of the same `file_key`; at last the only
+    # picture that differs in its ending alone. Where several fit, the one that shares most of the path counts, and
+    # among equals the one in the earlier source. COCO's 2014 names also match those of 2017, which lack the
     # `COCO_val2014_`: the pictures are the same. Flickr30k's names, the numbers of photos (`1007129816.jpg`), also
     # match those of Flickr8k (`1007129816_e794419615.jpg`). The name "photo.*" stands for every usual ending.
+    here = len(draft.paths) - draft.paths.count(None) if draft.whole_paths else 0
+    if draft.whole_paths and (images in (None, "none") or not any(draft.names)):
+        draft.notes.append(f"images: {here:,} of {len(draft.paths):,} found")
+        return
     if not draft.names or (not any(draft.names) and len(draft.paths) == len(draft.names)):
         return
     if len(draft.paths) != len(draft.names):
@@ -62,12 +75,12 @@ def place_images(draft: SourceDraft, images: object = None) -> None:
         draft.notes.append(NOT_LOOKED_FOR)
         return
     sources = beside(draft.root) if images is None else _given_paths(images)
-    names = {_base(name) for name in draft.names if name is not None}
+    names = {base_of(name) for name in draft.names if name is not None}
     names |= {_COCO.sub("", name) for name in names}
-    index, used, others = _index(draft, sources, names, explicit=images is not None)
-    if images is not None and not index:  # a folder that holds the pictures in archives, as it was downloaded
+    files = _Files(draft, sources, names, explicit=images is not None)
+    if images is not None and not files.index:  # a folder that holds the pictures in archives, as it was downloaded
         sources += [archive for folder in sources if folder.is_dir() for archive in _archives(folder)]
-        index, used, others = _index(draft, sources, names, explicit=True)
+        files = _Files(draft, sources, names, explicit=True)
     found_by_rank: dict[int, int] = {}
 
     def place(row: int, location: PictureLocation) -> None:
@@ -78,47 +91,44 @@ def place_images(draft: SourceDraft, images: object = None) -> None:
     missing: list[tuple[int, str]] = []
     for row, name in enumerate(draft.names):
         if name is not None and row not in absolute:
-            base = _base(name)
-            locations = index.get(base) or index.get(_COCO.sub("", base)) or index.get(f"#{base}")
+            base = base_of(name)
+            locations = files.index.get(base) or files.index.get(_COCO.sub("", base)) or files.index.get(f"#{base}")
             if locations:
                 place(row, _match(draft, name, locations))
             else:
                 missing.append((row, name))
-    if missing and others:
-        spelled: dict[str, list[PictureLocation]] = {}
-        wanted = {_spelled(name) for _, name in missing}
-        for location in others:
-            if (key := _spelled(location.member)) in wanted:
-                spelled.setdefault(key, []).append(location)
-        respelled = [(row, name, spelled[key]) for row, name in missing if (key := _spelled(name)) in spelled]
-        for row, name, locations in respelled:
-            place(row, _match(draft, name.replace("\\", "/"), locations))
-        if respelled:
-            as_written, as_found = respelled[0][1], respelled[0][2][0].member
-            draft.notes.append(
-                f"{len(respelled):,} of the names are spelled otherwise here: {as_written} is {as_found}"
-            )
+    respelled: list[tuple[str, str]] = []
+    for row, name, locations in files.spelled_otherwise(missing):
+        location = _match(draft, name, locations)
+        place(row, location)
+        respelled.append((name, location.member))
+    if respelled:
+        draft.notes.append(spelling_note(respelled))
     total = sum(found_by_rank.values()) + len(absolute)
     if images is not None and total == 0:
         named = [name for name in draft.names if name is not None]
+        near = close_names(named[0], [member for _, member in files.others])
         raise CollectionError(
             f"{draft.name}: none of its {len(named):,} images is in {', '.join(str(s) for s in sources)}.",
-            hint=f"it looks for names such as {named[0]!r}; images='none' goes without pictures",
+            hint=f"it looks for names such as {named[0]!r}"
+            + (f"; the nearest there: {', '.join(near)}" if near else "")
+            + "; images='none' goes without pictures",
             code="none-images",
         )
-    where = ", ".join(used[rank] for rank in sorted(found_by_rank))
-    draft.notes.append(found_note(total, count, where))
+    where = ", ".join(files.titles[rank] for rank in sorted(found_by_rank))
+    draft.notes.append(found_note(here + total, here + count, where))
 
 
 def _take_absolute(draft: SourceDraft) -> set[int]:
     """Take absolute names of files that are there as they are; return their rows."""
-    rows = {
-        row
-        for row, name in enumerate(draft.names)
-        if name is not None and draft.paths[row] is None and Path(name).is_absolute() and Path(name).is_file()
-    }
-    for row in rows:
-        draft.paths[row] = f"{draft.names[row]}{draft.fragments.get(row, '')}"
+    rows = set()
+    for row, name in enumerate(draft.names):
+        if name is None or draft.paths[row] is not None:
+            continue
+        path = unquote(urlsplit(name).path) if name.startswith("file://") else name
+        if os.path.isabs(path) and os.path.isfile(path):  # noqa: PTH113, PTH117 - of every row, and four times as fast
+            draft.paths[row] = f"{path}{draft.fragments.get(row, '')}"
+            rows.add(row)
     return rows
 
 
@@ -237,83 +247,144 @@ def _given_paths(images: object) -> list[Path]:
         items = images
     else:
         raise CollectionError(f"images= takes a path or a list of paths, not {type(images).__name__}.")
-    paths = [Path(local_path(str(item))) for item in items]
+    paths = [as_spelled(Path(local_path(str(item)))) for item in items]
     for path in paths:
         if not path.exists():
+            near = missing_hint(path, "")
             raise CollectionError(
-                f"images: {path} does not exist.", hint="give a folder, a zip or a tar", code="no-pictures-there"
+                f"images: {path} does not exist.",
+                hint="; ".join(filter(None, ("give a folder, a zip or a tar", near))),
+                code="no-pictures-there",
             )
     return paths
 
 
-def _index(
-    draft: SourceDraft, sources: list[Path], names: set[str], *, explicit: bool
-) -> tuple[dict[str, list[PictureLocation]], dict[int, str], list[PictureLocation]]:
-    """The files by the name that is looked for, what each source is called, and the files of other names."""
-    index: dict[str, list[PictureLocation]] = {}
-    used: dict[int, str] = {}
-    others: list[PictureLocation] = []
-    for rank, source in enumerate(sources):
-        prefix = relative(source, draft.root)
-        used[rank] = f"{source.resolve().name}/" if source.is_dir() else source.name
-        try:
-            unread: dict[str, str] = {}
-            deep = None if explicit else DEPTH
-            opened = None if source.is_dir() else open_archive(source)
-            members = list(walk(source, deep, unread)) if opened is None else opened.names()
+class _Files:
+    """The files of the places where pictures are looked for: those of the names that are looked for, and the others."""
+
+    def __init__(self, draft: SourceDraft, sources: list[Path], names: set[str], *, explicit: bool) -> None:
+        self.index: dict[str, list[PictureLocation]] = {}
+        self.titles: dict[int, str] = {}
+        """What each source is called."""
+        self.others: list[tuple[int, str]] = []
+        """(rank, member) of the files of other names."""
+        self._places: list[tuple[str, str | None]] = []
+        any_ending = any(name.endswith(".*") for name in names)
+        for rank, source in enumerate(sources):
+            prefix = relative(source, draft.root)
+            self.titles[rank] = f"{source.resolve().name}/" if source.is_dir() else source.name
+            archive = None if source.is_dir() else prefix
+            self._places.append(("" if archive is not None or prefix == "." else prefix, archive))
+            try:
+                unread: dict[str, str] = {}
+                opened = None if source.is_dir() else open_archive(source)
+                members = walk(source, None if explicit else DEPTH, unread) if opened is None else opened.names()
+                for member in members:
+                    key = _key(member, names, any_ending)
+                    if key is None:
+                        self.others.append((rank, member))
+                    else:
+                        self.index.setdefault(key, []).append(self._location(rank, member))
+            except CollectionError as fault:
+                if explicit:
+                    raise
+                draft.notes.append(f"{source.name} left aside: {fault.message}")
+                continue
             note_unread(draft, unread)
-        except CollectionError as fault:
-            if explicit:
-                raise
-            draft.notes.append(f"{source.name} left aside: {fault.message}")
-            continue
-        archive = None if source.is_dir() else prefix
-        for member in members:
-            key = _key(member, names)
-            location = PictureLocation(rank, member, "" if archive is not None or prefix == "." else prefix, archive)
-            (others if key is None else index.setdefault(key, [])).append(location)
-        if isinstance(opened, TarArchive):
-            links = [f"{source.name}: {link}" for link in opened.links if _key(link, names) is not None]
-            draft.notes += tar_notes(links, [source.name] if opened.goes_on else [])
-    return index, used, others
+            if isinstance(opened, TarArchive):
+                links = [f"{source.name}: {link}" for link in opened.links if _key(link, names, any_ending) is not None]
+                draft.notes += tar_notes(links, [source.name] if opened.goes_on else [])
+
+    def _location(self, rank: int, member: str) -> PictureLocation:
+        folder, archive = self._places[rank]
+        return PictureLocation(rank, member, folder, archive)
+
+    def spelled_otherwise(self, names: Sequence[tuple[int, str]]) -> Iterator[tuple[int, str, list[PictureLocation]]]:
+        """Of the (row, name) that no file has, those for which there are files of the same key, with these files."""
+        keys = {name: base_of(file_key(name)) for _, name in names} if self.others else {}
+        wanted = {*keys.values(), *map(_stem, keys.values())}
+        by_key: dict[str, list[tuple[int, str]]] = {}
+        for rank, member in self.others if wanted else ():
+            key = base_of(file_key(member))
+            for name in (key, _stem(key)) if is_picture_name(key) else (key,):
+                if name in wanted:
+                    by_key.setdefault(name, []).append((rank, member))
+        for row, name in names:
+            places = by_key.get(key := keys.get(name, "")) or by_key.get(_stem(key), [])
+            locations = [self._location(rank, member) for rank, member in places]
+            if key in by_key or len(_nearest(name, locations)) == 1:
+                yield row, name, locations
 
 
-def _key(member: str, names: set[str]) -> str | None:
+def _key(member: str, names: set[str], any_ending: bool) -> str | None:
     """Under which name a file is looked for; None for one that nobody looks for."""
-    base = _base(member)
-    stem, _, ending = base.rpartition(".")
-    if f"{stem}.*" in names and ending.lower() in _ANY:
-        base = f"{stem}.*"
+    base = base_of(member)
+    if any_ending:
+        stem, _, ending = base.rpartition(".")
+        if f"{stem}.*" in names and ending.lower() in _ANY:
+            return f"{stem}.*"
+    if base in names:
+        return base
     number = _FLICKR.sub(r"\1", base)
-    return base if base in names else f"#{number}" if number in names else None
+    return f"#{number}" if number in names else None
 
 
-def _spelled(name: str) -> str:
-    """The name of a file, however its slashes, accents (one character or two), case and ".jpeg" are written."""
-    base = _base(unicodedata.normalize("NFC", name.replace("\\", "/"))).strip().casefold()
-    return f"{base[:-5]}.jpg" if base.endswith(".jpeg") else base
+def file_key(name: str) -> str:
+    """A path however it is written: slashes, accents (one character or two), case, blanks, "%20", "./", ".jpeg"."""
+    if "?" in name:  # an address: its path, or what it asks for (`/data/local-files/?d=photos/a.jpg`)
+        path, _, query = name.partition("?")
+        name = path if is_picture_name(path) else query.rpartition("=")[2]
+    name = unquote(name) if "%" in name else name
+    if not name.isascii():
+        name = unicodedata.normalize("NFD", name)
+    key = "/".join(filter(lambda part: part not in ("", "."), map(str.strip, name.replace("\\", "/").split("/"))))
+    key = unicodedata.normalize("NFC", key.casefold())
+    stem, _, ending = key.rpartition(".")
+    return f"{stem}.{_SAME_KIND[ending]}" if ending in _SAME_KIND else key
+
+
+def _stem(key: str) -> str:
+    """The key of a picture without its ending, ending in a dot, which stands for every ending."""
+    return key[: key.rindex(".") + 1] if is_picture_name(key) else f"{key}."
+
+
+def spelling_note(pairs: Sequence[tuple[str, str]]) -> str:
+    """The note on (name, file) pairs that are spelled differently."""
+    return f"{len(pairs):,} of the names are spelled otherwise here: {pairs[0][0]} is {pairs[0][1]}"
+
+
+def close_names(name: str, names: Sequence[str], count: int = 3) -> list[str]:
+    """The names nearest to one, quoted; of very many only those that stand near it in the order of their keys."""
+    by_key = {base_of(file_key(other)): other for other in names}
+    key, keys = base_of(file_key(name)), sorted(by_key)
+    middle = bisect.bisect(keys, key)
+    close = difflib.get_close_matches(key, keys[max(0, middle - 500) : middle + 500], n=count, cutoff=0.7)
+    return [repr(by_key[other]) for other in close]
 
 
 def _match(draft: SourceDraft, name: str, locations: list[PictureLocation]) -> PictureLocation:
-    if len(locations) == 1:
-        return locations[0]
-    parts = PurePosixPath(name).parts[::-1]
-    shared = [_shared(parts, PurePosixPath(location.member).parts[::-1]) for location in locations]
-    best = [location for location, count in zip(locations, shared, strict=True) if count == max(shared)]
-    best = [location for location in best if location.rank == best[0].rank]
+    best = _nearest(name, locations)
     if len(best) > 1:
         draft.fault(f"image {name!r} could be {best[0].member!r} or {best[1].member!r}; say which with images=")
     return best[0]
 
 
-def _shared(parts: tuple[str, ...], other_parts: tuple[str, ...]) -> int:
-    count = 0
-    for part, other_part in zip(parts, other_parts, strict=False):
-        if part != other_part:
-            break
-        count += 1
-    return count
+def _nearest(name: str, locations: list[PictureLocation]) -> list[PictureLocation]:
+    """The locations that share most of the path with a name, as it is written and by its key, of the first source."""
+    if len(locations) < 2:
+        return locations
+    key = file_key(name)
+    shared = [(_shared(name, place.member), _shared(key, file_key(place.member))) for place in locations]
+    best = [location for location, count in zip(locations, shared, strict=True) if count == max(shared)]
+    return [location for location in best if location.rank == best[0].rank]
 
 
-def _base(name: str) -> str:
+def _shared(path: str, other: str) -> int:
+    """How many parts two paths share from their ends."""
+    pairs = zip(reversed(PurePosixPath(path).parts), reversed(PurePosixPath(other).parts), strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def base_of(name: str) -> str:
+    """The last part of a path."""
     return name.rsplit("/", 1)[-1]

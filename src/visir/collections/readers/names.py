@@ -19,6 +19,8 @@ from visir.errors import CollectionError, VisirError
 from visir.files import open_binary, packing, read_bytes, read_lines
 
 HEAD = 1 << 16
+CAPTION_ENDINGS = ("txt", "text", "caption", "captions", "cap")
+"""Endings of files that hold the captions of the picture of the same name."""
 
 
 def plain_name(path: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -362,7 +363,7 @@ def part_of(name: str) -> tuple[str, TaskPart] | None:
 
 def is_part(file: Path) -> bool:
     """Whether a file is a table."""
-    return file.is_file() and plain_name(file).lower().endswith(_SUFFIXES) and not file.name.startswith(".")
+    return plain_name(file).lower().endswith(_SUFFIXES) and not file.name.startswith(".") and file.is_file()
 
 
 def looks_like_task(folder: Path) -> bool:
@@ -370,8 +371,10 @@ def looks_like_task(folder: Path) -> bool:
     if not folder.is_dir():
         return False
     tasks: dict[str, set[TaskPart]] = {}
+    with os.scandir(folder) as entries:
+        folders = {entry.name for entry in entries if entry.is_dir()}
     for entry in folder.iterdir():
-        named = part_of(_stem(entry)) if entry.is_dir() or is_part(entry) else None
+        named = part_of(_stem(entry)) if entry.name in folders or is_part(entry) else None
         if named is not None:
             tasks.setdefault(named[0], set()).add(named[1])
     # Judgements beside one of the sides: a task, or one that lacks a part, which is then named.
@@ -381,8 +384,7 @@ def looks_like_task(folder: Path) -> bool:
         return any((folder / name).is_dir() for name in UNNAMED)
     return "config_name: corpus" in _card(folder) or any(
         (entry / f"queries{suffix}").exists() and looks_like_task(entry)
-        for entry in sorted(folder.iterdir())
-        if entry.is_dir()
+        for entry in (folder / name for name in sorted(folders))
         for suffix in ("", ".jsonl", ".parquet")
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,9 @@ import pyarrow as pa
 
 from visir.collections.archives import TarArchive
 from visir.collections.draft import Draft
-from visir.collections.picture_kinds import picture_endings
+from visir.collections.picture_kinds import is_picture_name, left_out, picture_endings
 from visir.collections.readers.locate import relative
-from visir.collections.readers.names import SPLITS
+from visir.collections.readers.names import CAPTION_ENDINGS, SPLITS
 from visir.collections.sources import Format, Option, one_of
 from visir.collections.tables import CAPTION_COLUMNS
 from visir.collections.tars import TARS, tar_notes
@@ -24,16 +25,15 @@ from visir.remote import is_url
 
 CLASS_NAMES = "classnames.txt"
 """The names of classes beside shards, one on each line, in the order of their numbers."""
-TEXTS = ("txt", "text", "caption", "captions")
 _BRACES = re.compile(r"\{([^{}]*)\}")
 
 
 def read(path: Path, *, newline: str = "separates", caption: str | None = None) -> Draft:
     """Read shards: one tar, a folder of tars, or a pattern such as `train-{000000..000099}.tar`."""
     # - A sample is the files `key.jpg`, `key.txt`, `key.json`, …; its image id is the key (its path up to the first dot
-    #   of the last part). Pictures are read in place, at their offset in the tar. Of several the first in the tar is
-    #   the sample's; a note counts the others. Further notes count links, and tars with more behind the mark of their
-    #   end.
+    #   of the last part; up to the last dot where that is none: `22.05.png` beside `22.06.png`). Pictures are
+    #   read in place, at their offset in the tar. Of several the first in the tar is the sample's; a note counts the
+    #   others. Further notes count links, and tars with more behind the mark of their end.
     # - Captions are in `.txt`, or else in `.json` under `caption`, as text or as a list. Other files of a sample are
     #   not read.
     # - Folders called train, val or test above the shards name the split.
@@ -47,13 +47,17 @@ def read(path: Path, *, newline: str = "separates", caption: str | None = None) 
     endings = picture_endings()
     labels: dict[str, str] = {}
     passed: list[str] = []
+    strangers: list[str] = []
     links: list[str] = []
     going_on: list[str] = []
     for shard in shards:
         archive, place = TarArchive(shard), relative(shard, root)
+        keyed = [(*sample_key(name), name) for name in archive.names()]
+        long = _long_keys(keyed, endings)
         samples: dict[str, dict[str, str]] = {}  # a sample's files need not stand together
-        for name in archive.names():
-            key, ending = sample_key(name)
+        for key, ending, name in keyed:
+            if key in long:
+                key, ending = sample_key(name, long=True)
             if key:
                 samples.setdefault(key, {})[ending] = name
         links += [f"{place}: {name}" for name in archive.links]
@@ -65,6 +69,7 @@ def read(path: Path, *, newline: str = "separates", caption: str | None = None) 
             passed += pictures[1:]
             texts = _captions(draft, archive, f"{place}: {key}", parts, newline == "separates", caption)
             if picture is None:
+                strangers += parts.values()
                 if texts:
                     draft.fault(f"{place}: {key}: captions, but no picture")
                 continue
@@ -74,6 +79,10 @@ def read(path: Path, *, newline: str = "separates", caption: str | None = None) 
             draft.add_image(key, None, split, place=(picture, place))
             for number, text in enumerate(texts):
                 draft.add_caption(f"{key}#{number}", text, key)
+    if not draft.ids:
+        raise CollectionError(
+            f"{draft.name} ({draft.source}): no images in it.", hint=left_out(strangers) or "no files in it either"
+        )
     if passed:
         count = counted(len(passed), "pictures")
         draft.notes.append(f"{count} passed over whose sample has another before, e.g. {passed[0]}")
@@ -83,9 +92,19 @@ def read(path: Path, *, newline: str = "separates", caption: str | None = None) 
     return draft
 
 
+def _long_keys(keyed: list[tuple[str, str, str]], endings: frozenset[str]) -> set[str]:
+    """Keys that are none: of files without a plain ending, two of which are pictures or differ in the last ending."""
+    plain = {key for key, ending, _ in keyed if "." not in ending}
+    dotted = [(key, ending, name) for key, ending, name in keyed if key not in plain]
+    pictures = Counter(key for key, ending, _ in dotted if is_picture_ending(ending, endings))
+    longer = Counter((key, sample_key(name, long=True)[0]) for key, _, name in dotted)
+    return {key for key, count in pictures.items() if count > 1} | {key for (key, _), n in longer.items() if n > 1}
+
+
 def is_picture_ending(ending: str, endings: frozenset[str]) -> bool:
     """Whether a member with this ending ("seg.png") is a picture, by its last part."""
-    return f".{ending.rpartition('.')[2]}" in endings
+    last = ending.rpartition(".")[2]
+    return f".{last}" in endings or last in ("img", "image")
 
 
 def _set_classes(draft: Draft, labels: dict[str, str], root: Path) -> None:
@@ -155,10 +174,10 @@ def _shards(path: Path) -> list[Path]:
     return shards
 
 
-def sample_key(name: str) -> tuple[str, str]:
-    """The key of a member of a shard (its path up to the first dot of the last part), and its ending."""
+def sample_key(name: str, *, long: bool = False) -> tuple[str, str]:
+    """The key of a member of a shard (its path up to the first dot of the last part, or the last), and its ending."""
     folder, slash, base = name.removeprefix("./").rpartition("/")
-    stem, dot, ending = base.partition(".")
+    stem, dot, ending = base.rpartition(".") if long else base.partition(".")
     return (f"{folder}{slash}{stem}", ending.lower()) if stem and dot else ("", "")
 
 
@@ -166,7 +185,7 @@ def _captions(
     draft: Draft, archive: TarArchive, place: str, parts: dict[str, str], lines: bool, column: str | None
 ) -> list[str]:
     try:
-        for ending in TEXTS if column is None else ():
+        for ending in CAPTION_ENDINGS if column is None else ():
             if ending in parts:
                 text = archive.read(parts[ending]).decode("utf-8")
                 return [line for line in text.split("\n") if line] if lines else [text.removesuffix("\n")]
@@ -180,7 +199,7 @@ def _captions(
         draft.fault(f"{place}: its JSON is not valid: {fault}")
         return []
     fields = content if isinstance(content, dict) else {}
-    names = [column] if column else [name for name in (*TEXTS, *CAPTION_COLUMNS) if name in fields]
+    names = [column] if column else [name for name in (*CAPTION_ENDINGS, *CAPTION_COLUMNS) if name in fields]
     value = fields.get(names[0]) if names else None
     if column is not None and value is None:
         draft.fault(f"{place}: no {column!r} in its JSON; there are {', '.join(fields) or 'none'}")
@@ -195,7 +214,10 @@ def _sniff(path: Path) -> bool:
     if path.is_dir():
         if (path / CLASS_NAMES).is_file() and any(path.glob("*/*.tar")):
             return True
-        return any(path.glob("*.tar")) and not any(path.glob("*_caps.txt"))
+        tars = sum(1 for _ in path.glob("*.tar"))
+        if not tars or any(path.glob("*_caps.txt")):
+            return False
+        return sum(is_picture_name(entry.name) for entry in path.iterdir()) <= tars  # else they are among photos
     return path.name.endswith(TARS)
 
 

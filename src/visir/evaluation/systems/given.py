@@ -31,13 +31,12 @@ from visir.records import (
     Vectors,
     show_id_forms,
 )
-from visir.retrieval.formats import has_trec_lines, read_run
+from visir.retrieval.formats import is_ranking, read_run, run_form
 from visir.retrieval.vectors import Similarity
 
 AnySystem: TypeAlias = System | Encoder | Run | Iterable[Vectors] | Iterable[Run] | Mapping[str, Vectors | Run]
 """A `System`, or an input of `system_of`: an encoder, a pair of embeddings, runs."""
 
-RUN_FILES = (".trec", ".run", ".txt", ".res", ".parquet", ".json")
 SIDES = ("image", "text", "query", "document")
 
 BLIND = "blind:"
@@ -52,11 +51,10 @@ FORMS = (
 
 
 def is_run_file(name: object) -> bool:
-    """Whether a text is the path of a file with a run: by its ending, "b.trec", "runs/a.json.gz", or by its lines."""
+    """Whether a text is the path of a file with a run: by its ending, "b.trec", "runs/a.json.gz", or what it holds."""
     if not isinstance(name, (str, Path)) or ":" in str(name).partition("/")[0]:
         return False
-    endings = [ending for ending in Path(name).suffixes if ending not in (".gz", ".xz")]
-    return (bool(endings) and endings[-1].lower() in RUN_FILES) or (Path(name).is_file() and has_trec_lines(name))
+    return bool(run_form(name))
 
 
 def is_run(given: object) -> bool:
@@ -65,7 +63,8 @@ def is_run(given: object) -> bool:
         return True
     if isinstance(given, Mapping):
         values = list(given.values())
-        return bool(values) and all(isinstance(value, Mapping) for value in values) and not set(given) <= set(SIDES)
+        answers = all(isinstance(value, Mapping) or is_ranking(value) for value in values)
+        return bool(values) and answers and not set(given) <= set(SIDES)
     if isinstance(given, (list, tuple)):
         first = given[0] if given else None
         scored = isinstance(first, tuple) and len(first) == 3

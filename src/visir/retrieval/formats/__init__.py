@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace as replaced
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -18,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from visir.collections.tables import read_rows, sniffed_columns
 from visir.display import counted
 from visir.errors import CollectionError, MissingPackageError, RunError, VisirError
 from visir.files import is_comment, iter_lines, json_bytes, read_json, read_lines
@@ -46,8 +46,9 @@ __all__ = [
 # What reads and writes any form.
 
 _TAKEN = (
-    "a file (run.trec, run.json, run.parquet), {query: {document: score}}, a data frame with the columns query_id, "
-    "document_id and score, (scores, query_ids, document_ids), a list of (query, document, score), or a ranx.Run"
+    "a file (run.trec, run.csv, run.json, run.parquet), {query: {document: score}}, a data frame with the columns "
+    "query_id, document_id and score, (scores, query_ids, document_ids), a list of (query, document, score), or a "
+    "ranx.Run"
 )
 
 
@@ -65,10 +66,14 @@ def read_run(
     Args:
         source: One of:
 
-            - a file: TREC (.trec .run .txt .res), JSON, Parquet; TREC and JSON may be compressed (.gz, .xz);
-            - a dictionary {query: {document: score}}, as of ranx, ir_measures and pytrec_eval;
+            - a file: TREC (.trec .run .txt .res; also `query document rank` or `query document score`, as of MS MARCO),
+              JSON, Parquet, or a table with the columns of a data frame (.csv .tsv .jsonl); all but Parquet may be
+              compressed (.gz, .xz);
+            - a dictionary {query: {document: score}}, as of ranx, ir_measures and pytrec_eval; or of lists of
+              documents, the best first;
             - a data frame of pandas or polars or an Arrow table with columns such as query_id, document_id, score
-              (names of ir_measures, ranx, PyTerrier and BEIR are known too; a column `rank` orders equal scores);
+              (names of ir_measures, ranx, PyTerrier and BEIR are known too; a column `rank` orders equal scores, and
+              everything where there are no scores);
             - a tuple (scores, query_ids, document_ids) of a matrix (n, m) and the ids of its rows and columns;
             - a list of (query, document, score), such as `ir_measures.ScoredDoc`;
             - a `ranx.Run`, or a `Run`.
@@ -99,6 +104,8 @@ def read_run(
     if type(source).__module__.partition(".")[0] == "ranx":
         return from_ranx(source, task, gallery, name=name)
     if isinstance(source, Mapping):
+        if source and all(map(is_ranking, source.values())):
+            source = {query: dict(zip(ids, range(len(ids), 0, -1), strict=True)) for query, ids in source.items()}
         wrong = next((answer for answer in source.values() if not isinstance(answer, Mapping)), None)
         if wrong is not None:
             raise RunError(
@@ -113,6 +120,12 @@ def read_run(
     if isinstance(source, Iterable):
         return _from_triples(list(source), task=task, gallery=gallery, name=name or "list", **options)
     raise RunError(f"{type(source).__name__} is no run.", hint=f"give {_TAKEN}")
+
+
+def is_ranking(answer: object) -> bool:
+    """Whether an answer is a list of ids, the best first, each once."""
+    ids = answer if isinstance(answer, list | tuple) else ()
+    return bool(ids) and all(isinstance(document, str) for document in ids) and len(set(ids)) == len(ids)
 
 
 def _from_matrix(
@@ -207,7 +220,9 @@ def from_frame(
     """
     present = [str(column) for column in getattr(frame, "column_names", frame.columns)]
     chosen = {column: next((name for name in names if name in present), None) for column, names in _COLUMNS.items()}
+    by_rank = chosen["score"] is None and chosen["rank"] is not None
     missing = [column for column, name in chosen.items() if name is None and column != "rank"]
+    missing = missing if not by_rank else [column for column in missing if column != "score"]
     if missing:
         raise RunError(
             f"{where} has no column {missing[0]!r}; it has {', '.join(present)}.",
@@ -215,12 +230,15 @@ def from_frame(
             code="no-column",
         )
     values = {column: np.asarray(frame[name]) for column, name in chosen.items() if name is not None}
+    numbers = {column: _floats(values[column], column, where) for column in ("rank", "score") if column in values}
+    if by_rank:
+        provenance = (provenance or {}) | {NOTES: [NO_SCORES]}
     return run_of(
         [str(query) for query in values["query_id"]],
         [str(document) for document in values["document_id"]],
-        values["score"].astype(np.float64),
+        -numbers["rank"] if by_rank else numbers["score"],
         lambda i: f"{where}, row {i + 1}",
-        ranks=values.get("rank"),
+        ranks=numbers.get("rank"),
         order=order,
         name=name,
         task=task,
@@ -228,6 +246,16 @@ def from_frame(
         depth=depth,
         provenance=provenance,
     )
+
+
+def _floats(values: NDArray[Any], column: str, where: str) -> NDArray[np.float64]:
+    """A column of numbers; those of a text table are texts."""
+    try:
+        return values.astype(np.float64)
+    except (TypeError, ValueError):
+        for row, value in enumerate(values, 1):
+            _number(where, f"row {row}", column, value)
+        raise
 
 
 def from_dict(
@@ -319,6 +347,8 @@ Order = Literal["rank", "score"]
 rounded ("rank"), or by document id ("score"). Scores decide in both; where ranks repeat, equal scores go by document id
 too. trec_eval ignores the rank column and breaks ties by *falling* document id."""
 
+NO_SCORES = "it has ranks and no scores: the order is that of the ranks"
+"""The note of a run whose scores are its ranks, turned round."""
 NOTES = "notes"
 """Where the provenance of a run says what a reader must know of how it was read."""
 UNNAMED = "run"
@@ -436,7 +466,10 @@ def _check_no_duplicates(
     twice = np.flatnonzero(pairs[order][1:] == pairs[order][:-1])
     if len(twice):
         row = int(order[twice[0] + 1])
-        raise RunError(f"{where(row)}: query {query[row].as_py()!r} lists document {document[row].as_py()!r} twice.")
+        raise RunError(
+            f"{where(row)}: query {query[row].as_py()!r} lists document {document[row].as_py()!r} twice.",
+            hint="leave one of the two out; of joined runs keep the better score",
+        )
 
 
 # Runs in files.
@@ -444,26 +477,61 @@ def _check_no_duplicates(
 
 def _read_trec(path: str | Path, *, order: Order = "rank", name: str | None = None, **about: Any) -> Run:
     """Read a TREC run: `query Q0 document rank score tag` on each line; what follows the tag is ignored."""
+    # Without a tag, or of three columns as well: `query document rank` where every query's are 1, 2, … (MS MARCO), else
+    # `query document score`.
     given = enumerate(read_lines(path), 1)
     lines = [(number, line.split()) for number, line in given if line.strip() and not is_comment(line, is_trec)]
+    width = min(len(lines[0][1]), 6) if lines else 6
     for number, fields in lines:
-        if len(fields) < 6:
+        if width not in (3, 5, 6) or min(len(fields), 6) != width:
             raise RunError(
                 f"{path}, line {number}: {len(fields)} fields; a TREC run has six: query Q0 document rank score tag.",
-                hint="ids with spaces cannot be written in this format; use Parquet",
+                hint="also read: query document rank, and tables (.csv, .tsv, .jsonl) with names of columns; ids with "
+                "spaces cannot be written in this format: use one of these, or Parquet",
             )
-    ranks = np.array([_number(path, number, "rank", fields[3], float) for number, fields in lines], np.float64)
-    scores = np.array([_number(path, number, "score", fields[4], float) for number, fields in lines], np.float64)
+    document, score = (1, 2) if width == 3 else (2, 4)
+
+    def numbers(field: str, at: int) -> NDArray[np.float64]:
+        return np.array([_number(path, f"line {number}", field, fields[at]) for number, fields in lines], np.float64)
+
+    ranks, scores = None if width == 3 else numbers("rank", 3), numbers("score", score)
+    queries, documents = [fields[0] for _, fields in lines], [fields[document] for _, fields in lines]
+    provenance: dict[str, Any] = {"read": str(Path(path).name), "order": order}
+    if width == 3 and _are_ranks(queries, [fields[2] for _, fields in lines]):
+        scores, provenance = -scores, provenance | {NOTES: [NO_SCORES]}
     return run_of(
-        [fields[0] for _, fields in lines],
-        [fields[2] for _, fields in lines],
+        queries,
+        documents,
         scores,
         lambda i: f"{path}, line {lines[i][0]}" if lines else str(path),
-        name=name or (lines[0][1][5] if lines else Path(path).stem),
+        name=name or (lines[0][1][5] if lines and width == 6 else Path(path).stem),
         ranks=ranks,
         order=order,
-        provenance={"read": str(Path(path).name), "order": order},
+        provenance=provenance,
         **about,
+    )
+
+
+def _are_ranks(queries: list[str], texts: list[str]) -> bool:
+    """Whether the numbers of each query are 1, 2, … or 0, 1, …, in any order."""
+    if not all(text.isdecimal() for text in texts):
+        return False
+    by_query: dict[str, list[int]] = {}
+    for query, text in zip(queries, texts, strict=True):
+        by_query.setdefault(query, []).append(int(text))
+    starts = [min(ranks) for ranks in by_query.values()]
+    return set(starts) <= {0, 1} and all(
+        sorted(ranks) == list(range(start, start + len(ranks)))
+        for start, ranks in zip(starts, by_query.values(), strict=True)
+    )
+
+
+def _read_rows(path: str | Path, *, order: Order = "rank", **about: Any) -> Run:
+    """Read a text table or JSON lines with columns that `from_frame` knows."""
+    table = pa.Table.from_pylist([row for _, row in read_rows(Path(path))])
+    about["name"] = about.get("name") or Path(path).stem
+    return from_frame(
+        table, order=order, where=str(path), provenance={"read": Path(path).name, "order": order}, **about
     )
 
 
@@ -513,11 +581,12 @@ def is_trec(line: str) -> bool:
         return False
 
 
-def _number(path: str | Path, number: int, field: str, text: str, kind: Any) -> Any:
+def _number(path: str | Path, place: str, field: str, text: str) -> float:
     try:
-        return kind(text)
-    except ValueError:
-        raise RunError(f"{path}, line {number}: the {field} {text!r} is not a number.") from None
+        return float(text)
+    except (TypeError, ValueError):
+        hint = "decimals have a point" if "," in str(text) else ""
+        raise RunError(f"{path}, {place}: the {field} {text!r} is not a number.", hint=hint) from None
 
 
 VERSION = 1
@@ -668,25 +737,44 @@ FORMATS.add("trec", RunFormat(_read_trec, _write_trec))
 FORMATS.add("parquet", RunFormat(_read_parquet, _write_parquet))
 FORMATS.add("json", RunFormat(_read_json, _write_json))
 _SUFFIXES = {".trec": "trec", ".run": "trec", ".txt": "trec", ".res": "trec", ".parquet": "parquet", ".json": "json"}
+_TABLES = (".csv", ".tsv", ".jsonl", ".ndjson")
 
 
 def read_file(path: str | Path, *, format: str | None = None, **options: Any) -> Run:
     """Read a run from a file; `visir.read_run` says what the options are."""
-    # A file whose suffix tells no format is read as TREC where its first line is one of a TREC run (`results.trunc`).
     check_written(path)
-    if format is None and _suffix(path) not in _SUFFIXES and has_trec_lines(path):
-        format = "trec"
-    return FORMATS.get(format or _format_of(path)).read(path, **options)
+    form = format or run_form(path)
+    if form == "table":
+        return _read_rows(path, **options)
+    return FORMATS.get(form or _format_of(path)).read(path, **options)
 
 
-def has_trec_lines(path: str | Path) -> bool:
-    """Whether the first line of a file, after comments, is one of a TREC run."""
+def run_form(path: str | Path) -> str:
+    """The format of a file with a run: by its suffix, else by its columns, or its first line; "" for any other."""
+    suffix = _suffix(path)
+    if suffix in _SUFFIXES:
+        return _SUFFIXES[suffix]
+    if suffix in _TABLES:
+        columns = set(sniffed_columns(Path(path)))
+        known = [not columns.isdisjoint(_COLUMNS[name]) for name in ("query_id", "document_id")]
+        if all(known) and not columns.isdisjoint((*_COLUMNS["score"], *_COLUMNS["rank"])):
+            return "table"
+    line = _first_line(path)
+    return "trec" if is_trec(line) or (suffix == ".tsv" and _has_three(line)) else ""
+
+
+def _has_three(line: str) -> bool:
+    fields = line.split()
+    return len(fields) == 3 and fields[2].replace(".", "", 1).lstrip("-").isdecimal()
+
+
+def _first_line(path: str | Path) -> str:
+    """The first line of a text after comments; "" for what is no text in UTF-8."""
     try:
         lines = (line.decode("utf-8") for line in iter_lines(path)) if Path(path).is_file() else iter(())
-        entries = (line for line in lines if line.strip() and not is_comment(line, is_trec))
-        return any(is_trec(line) for line in islice(entries, 1))
+        return next((line for line in lines if line.strip() and not is_comment(line, is_trec)), "")
     except (VisirError, UnicodeDecodeError):
-        return False
+        return ""
 
 
 def write_run(run: Run, path: str | Path, *, format: str | None = None, replace: bool = False) -> None:
