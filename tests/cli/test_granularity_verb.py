@@ -89,7 +89,7 @@ def test_the_tables_as_latex(tmp_path: Path) -> None:
     said = say(granularity, "scenes:20?size=64", "--latex", file, "--json")
     assert said.status == 0 and said.json, said.text
     text = file.read_text("utf-8")
-    assert text.count(r"\begin{tabular}") == 2 and r"\toprule" in text and "adjectives" in text
+    assert text.count(r"\begin{tabular}") == 1 and r"\toprule" in text and "adjectives" in text
     again = say(granularity, "scenes:20?size=64", "--latex", file)
     assert again.status == 2 and "tables.tex" in again.text
     assert say(granularity, "scenes:20?size=64", "--latex", file, "--replace").status == 0

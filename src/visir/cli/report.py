@@ -8,7 +8,6 @@ from typing import Annotated
 from visir.cli import output
 from visir.cli.options import DATA, argument, option
 from visir.cli.verbs import Call, calls, examples, reports
-from visir.errors import ConfigurationError
 
 
 @calls("visir.reports.side_by_side:report", leave="sources", data=option("--data", metavar="COLLECTION", panel=DATA))
@@ -34,13 +33,13 @@ def report(
         data: A collection: the one that was searched; with it the page shows the best and the worst queries.
         out: Where to write: a page, FILE.html, or a new folder with the page and its tables.
     """
+    from visir.errors import ConfigurationError, raise_faults
     from visir.reports.page import check_page
     from visir.reports.report import REPORT
     from visir.storage import check_new_folder
 
-    missing = [str(folder) for folder in folders if not folder.exists()]
-    if missing:
-        raise ConfigurationError(f"{', '.join(missing)}: not there.", hint="visir report FOLDER", code="not-there")
+    faults = [f"{folder}: not there" for folder in folders if not folder.exists()]
+    raise_faults(ConfigurationError, "report", faults, hint="visir report FOLDER")
     is_page = out is not None and out.suffix.lower() in (".html", ".htm")
     if out is not None and is_page:
         check_page(out, "a report is one page", ".htm", replace=replace)
