@@ -3,8 +3,8 @@
     python benchmarks/read_rows.py [--beside FOLDER]... [--rounds 3] [--rows 1000000] [--only csv,names]
 
 `--beside` names the `src` of another version of visir, which is measured too, in turns with this one. Each measurement
-is a process of its own: what is told is the least CPU time and the least wall time of the rounds, from the call
-to what it returns (what a library imports only then is in it), and the peak of memory, with the libraries in it (of Linux).
+is a process of its own: what is told is the least CPU time and the least wall time of the rounds, from the call to
+what it returns (what a library imports only then is in it), and the peak of memory, with the libraries (of Linux).
 
 What is not the same: visir joins the rows of a picture, checks ids, links and texts, and returns Arrow tables of
 pictures and captions. DuckDB and pandas return the cells as a table, `datasets` writes them into its cache as Arrow.
