@@ -437,7 +437,7 @@ The command for a purpose:                     visir help photos
 SHELVES = {
     "research": (
         GROUPS["analyse"],
-        "Reports, vectors and indexes, classes, probes, captions, shortcuts, heads.",
+        "Vectors and indexes, classes, probes, captions, shortcuts, sparse heads.",
     ),
     "shop": (GROUPS["shop"], "Catalogues, and logs of visits."),
 }
