@@ -402,6 +402,14 @@ def test_other_numbers_of_processes_and_sizes_of_batches_go_on_with_what_is_ther
     assert whole(entry.folder) == whole(one.folder)
 
 
+def test_batches_end_where_those_of_a_whole_run_do_wherever_it_goes_on(tmp_path: Path, place: Path) -> None:
+    for chunk in sorted(place.glob("image-*/*"))[1:]:
+        chunk.unlink()
+    again = Means()  # inputs 4 to 12, in batches of 3 of the whole: 3–6, 6–9, 9–12
+    encode_shard(again, photos_as_they_are(tmp_path).items("image"), Shard(1, 1), place=place, batch_size=3)
+    assert again.seen == [2, 3, 3]
+
+
 def test_another_order_has_shards_of_its_own(tmp_path: Path, place: Path) -> None:
     collection = photos_as_they_are(tmp_path)
     backwards = Collection.build(

@@ -18,25 +18,23 @@ from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any, Self
 
-import numpy as np
 import orjson
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
-from visir.encoders.cross_encoder import Tokens, of_one_image
+from visir.encoders.cross_encoder import Tokens
 from visir.encoders.devices import pick_device
 from visir.encoders.intake import Pixels
 from visir.encoders.models.hub import loading, positive_number, read_small_files, template_of
 from visir.encoders.models.image_processors import ImageInput
-from visir.encoders.models.precision import inference, to_vectors
+from visir.encoders.models.precision import inference
 from visir.encoders.models.small import CaptionTokens, find_vocabulary
 from visir.encoders.models.towers import MatchingHead, PretrainedTowersEncoder
 from visir.encoders.towers.base import Inputs, to_device
 from visir.encoders.towers.pretrained_backbone import (
     PretrainedBackbone,
-    Reader,
+    TowerReader,
     random_weights,
     recompute_activations,
 )
@@ -293,7 +291,7 @@ def image_tower(model: FusionModel) -> PretrainedBackbone:
     made = ImageInput(size=(side, side), normalise="clip", resize="squash", interpolation="bicubic")
     return PretrainedBackbone(
         _Projected(model.vision, model.vision_proj),
-        Reader(
+        TowerReader(
             "fusion",
             "image",
             prepare=lambda images: [made.prepare(image) for image in images],
@@ -320,12 +318,12 @@ def text_tower(
         max_words=max_words,
         template=template,
     )
-    asked = {"max_length": max_length, "max_words": max_words, "template": template}
+    limits = {"max_length": max_length, "max_words": max_words, "template": template}
     return PretrainedBackbone(
         _Projected(model.text, model.text_proj),
-        Reader.of_tokens("fusion", tokens),
+        TowerReader.of_tokens("fusion", tokens),
         outputs=sizes.dimension,
-        options={"model": kind, "sizes": sizes.to_dict(), **asked},
+        options={"model": kind, "sizes": sizes.to_dict(), **limits},
         files=lambda: dict(files),
         checkpoint=lambda network: recompute_activations(network.tower, f"the text tower of {kind}"),
     )
@@ -434,16 +432,13 @@ class FusionCrossEncoder(MatchingHead):
             # A copy of its own for each text: a view would keep the padded batch.
             return [row[: len(tokens)].clone() for row, tokens in zip(words, ids, strict=True)]
 
-    def match(self, images: Sequence[Tokens], texts: Sequence[Tokens]) -> NDArray[np.float32]:
-        """(n,) logits of "match"."""
-        scores = np.empty(len(texts), np.float32)
-        with inference():
-            for image, pairs in of_one_image(images):
-                words = pad_sequence(list(texts[pairs]), batch_first=True)
-                lengths = torch.tensor([len(tokens) for tokens in texts[pairs]], device=words.device)
-                mask = (torch.arange(words.shape[1], device=words.device) < lengths[:, None]).long()
-                scores[pairs] = to_vectors(self._model.match(words, mask, image))
-        return scores
+    def logits(self, image: Tokens, texts: Sequence[Tokens]) -> Tensor:
+        """See `MatchingHead`."""
+        words = pad_sequence(list(texts), batch_first=True)
+        lengths = torch.tensor([len(tokens) for tokens in texts], device=words.device)
+        mask = (torch.arange(words.shape[1], device=words.device) < lengths[:, None]).long()
+        logits: Tensor = self._model.match(words, mask, image)
+        return logits
 
 
 OPTIONS = ("config", "tokenizer", "max_length", "max_words", "template")

@@ -37,7 +37,7 @@ from visir.encoders.models.towers import PretrainedTowersEncoder, bias_of, check
 from visir.encoders.towers.base import Inputs
 from visir.encoders.towers.pretrained_backbone import (
     PretrainedBackbone,
-    Reader,
+    TowerReader,
     no_checkpointing,
     part,
     random_weights,
@@ -141,7 +141,7 @@ class _Encode(nn.Module):
 def _tower(
     model: Any,
     configuration: dict[str, Any],
-    reader: Reader,
+    reader: TowerReader,
     options: Mapping[str, Any],
     files: Callable[[], dict[str, bytes]],
 ) -> PretrainedBackbone:
@@ -203,7 +203,7 @@ def image_tower(model: Any, configuration: dict[str, Any], preprocessing: Mappin
             check_sliver(image, shortest_edge)
         return [sized(image) for image in images]
 
-    reader = Reader(
+    reader = TowerReader(
         "openclip",
         "image",
         prepare=lambda images: [pixels(image) for image in images],
@@ -247,7 +247,7 @@ def text_tower(
             theirs = {name: (folder / name).read_bytes() for name in files_below(folder)}
         return _configuration_file(configuration, settings) | theirs
 
-    reader = Reader(
+    reader = TowerReader(
         "openclip",
         "text",
         prepare=prepare,

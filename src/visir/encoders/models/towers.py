@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 
 from visir.encoders.base import Encoder, EncoderOver
 from visir.encoders.checkpoints import COPY_AGAIN, Layout, load_part, read_description, save_part
-from visir.encoders.cross_encoder import CrossEncoder
+from visir.encoders.cross_encoder import CrossEncoder, Tokens, of_one_image
 from visir.encoders.devices import COMPILED, dtype_on_card, of_torch, pick_device
 from visir.encoders.families import CHECKPOINT_FILE
 from visir.encoders.forms import one_each
@@ -162,6 +163,18 @@ class MatchingHead(CrossEncoder):
         """As for the vectors."""
         cut: list[str] = self._text.truncate(texts, ending)
         return cut
+
+    def match(self, images: Sequence[Tokens], texts: Sequence[Tokens]) -> NDArray[np.float32]:
+        """(n,) logits of "match": of one image with all of its texts at a time."""
+        scores = np.empty(len(texts), np.float32)
+        with inference():
+            for image, pairs in of_one_image(images):
+                scores[pairs] = to_vectors(self.logits(image, texts[pairs]))
+        return scores
+
+    @abstractmethod
+    def logits(self, image: Tokens, texts: Sequence[Tokens]) -> Tensor:
+        """(n,) of one image with n texts, which are given by their tokens."""
 
 
 def check_pictures(

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from visir.encoders.base import Encoder
-from visir.encoders.cross_encoder import CrossEncoder, of_one_image
+from visir.encoders.cross_encoder import CrossEncoder
 from visir.encoders.cross_encoder import Tokens as SideTokens
 from visir.encoders.devices import COMPILED, dtype_on_card, of_torch, pick_device
 from visir.encoders.families import ADAPTER_FILE
@@ -48,7 +48,7 @@ from visir.encoders.models.image_processors import (
     image_processor,
     processor_file,
 )
-from visir.encoders.models.precision import inference, to_tensor, to_vectors
+from visir.encoders.models.precision import inference, to_tensor
 from visir.encoders.models.text_inputs import Tokens
 from visir.encoders.models.towers import MatchingHead, PretrainedTowersEncoder, bias_of, check_pictures
 from visir.encoders.models.transformers_kinds import (
@@ -76,7 +76,7 @@ from visir.encoders.models.transformers_kinds import (
 from visir.encoders.towers.base import Inputs, to_device
 from visir.encoders.towers.pretrained_backbone import (
     PretrainedBackbone,
-    Reader,
+    TowerReader,
     part,
     random_weights,
     recompute_activations,
@@ -260,7 +260,7 @@ class _Network(nn.Module):
 
 
 def _tower(
-    kind: ModelKind, model: Any, folder: Path, reading: TowerReading, reader: Reader, options: Mapping[str, Any]
+    kind: ModelKind, model: Any, folder: Path, reading: TowerReading, reader: TowerReader, options: Mapping[str, Any]
 ) -> PretrainedBackbone:
     """One tower of a model, which gives it the children that it uses."""
     children = [*model._modules, *model._parameters]
@@ -288,9 +288,7 @@ def _tower(
                 hint="models with one vector for each image and text can be tuned",
                 code="model-several-vectors-each",
             )
-        return read_small_files(
-            folder, SMALL_FILES if modality == "text" else ("config.json", "*processor_config.json")
-        )
+        return read_small_files(folder, SMALL_FILES if modality == "text" else _OF_IMAGES)
 
     return PretrainedBackbone(
         _Network(part(part(model, only=only), without=reading.unused), reading.features),
@@ -338,7 +336,7 @@ def image_tower(
     reading = reading_of(kind, model.config, "image", pooling)
     made = image_processor(folder, processor, patches, code=kind.is_foreign)
     plain = made if isinstance(made, ImageProcessor) else None
-    reader = Reader(
+    reader = TowerReader(
         "transformers",
         "image",
         prepare=lambda images: [made.pixels(image) for image in images],
@@ -381,7 +379,7 @@ def text_tower(
         code=kind.is_foreign,
     )
     others: dict[str, Any] = {"text_inputs": lambda: None} if kind.is_foreign else {}
-    reader = Reader.of_tokens(
+    reader = TowerReader.of_tokens(
         "transformers", tokens, values=lambda: {**tokens.values(), **dict(reading.facts)}, **others
     )
     return _tower(kind, model, folder, reading, reader, {"template": template, "max_length": max_length})
@@ -436,13 +434,13 @@ def load_towers(
         model = _load_model(name, kind, files, dtype, checks["pooling"]).to(device)
         towers: Towers = {}
         if "image" in kind.modalities:
-            asked = {option: checks[option] for option in ("processor", "pooling", "patches")}
-            towers["image"] = image = image_tower(kind, model, files.folder, **asked)
+            chosen = {option: checks[option] for option in ("processor", "pooling", "patches")}
+            towers["image"] = image = image_tower(kind, model, files.folder, **chosen)
             check_tower(name, image, files.folder, model.config, device)
             find_outputs(image, kind, device)
         if "text" in kind.modalities:
-            asked = {option: checks[option] for option in ("template", "max_length")}
-            towers["text"] = text = text_tower(kind, model, files.folder, **asked)
+            chosen = {option: checks[option] for option in ("template", "max_length")}
+            towers["text"] = text = text_tower(kind, model, files.folder, **chosen)
             find_outputs(text, kind, device)
         if kind.is_foreign:
             files.check_code(model)
@@ -529,17 +527,16 @@ class BlipCrossEncoder(MatchingHead):
         ids: list[SideTokens] = self._text.prepare_all(texts)
         return ids
 
-    def match(self, images: Sequence[SideTokens], texts: Sequence[SideTokens]) -> NDArray[np.float32]:
-        """(n,) logits of "match"."""
-        scores = np.empty(len(texts), np.float32)
-        with inference():
-            for image, pairs in of_one_image(images):
-                words = {name: ids.to(self._device) for name, ids in self._text.collate(texts[pairs]).items()}
-                # One image for all texts: keys and values of its patches, most of the arithmetic, are computed once and
-                # broadcast. There is no mask over patches, because none is padding.
-                states = self._model.text_encoder(**words, encoder_hidden_states=image[None]).last_hidden_state
-                scores[pairs] = to_vectors(self._model.itm_head(states[:, 0, :])[:, 1])
-        return scores
+    def logits(self, image: SideTokens, texts: Sequence[SideTokens]) -> Tensor:
+        """See `MatchingHead`."""
+        # Keys and values of the patches, most of the arithmetic, are computed once and broadcast. There is no mask over
+        # patches, because none is padding.
+        states = self._model.text_encoder(**self._words(texts), encoder_hidden_states=image[None]).last_hidden_state
+        logits: Tensor = self._model.itm_head(states[:, 0, :])[:, 1]
+        return logits
+
+    def _words(self, texts: Sequence[SideTokens]) -> dict[str, Tensor]:
+        return {name: ids.to(self._device) for name, ids in self._text.collate(texts).items()}
 
 
 class Blip2CrossEncoder(BlipCrossEncoder):
@@ -548,25 +545,18 @@ class Blip2CrossEncoder(BlipCrossEncoder):
     # The Q-Former reads the query tokens and the text together while it looks at the image; the head scores each query
     # token, and the score is their mean, as in `Blip2ForImageTextRetrieval`.
 
-    def match(self, images: Sequence[SideTokens], texts: Sequence[SideTokens]) -> NDArray[np.float32]:
-        """(n,) logits of "match"."""
-        model, scores = self._model, np.empty(len(texts), np.float32)
-        queries = model.query_tokens
-        with inference():
-            for image, pairs in of_one_image(images):
-                words = {name: ids.to(self._device) for name, ids in self._text.collate(texts[pairs]).items()}
-                mask = words["attention_mask"]
-                states = model.qformer(
-                    query_embeds=model.embeddings(
-                        input_ids=words["input_ids"], query_embeds=queries.expand(len(mask), -1, -1)
-                    ),
-                    query_length=queries.shape[1],
-                    attention_mask=torch.cat([mask.new_ones(len(mask), queries.shape[1]), mask], dim=1),
-                    encoder_hidden_states=image.to(queries.dtype).expand(len(mask), -1, -1),
-                ).last_hidden_state
-                logits = model.itm_head(states[:, : queries.shape[1]].to(model.itm_head.weight.dtype))
-                scores[pairs] = to_vectors(logits.mean(dim=1)[:, 1])
-        return scores
+    def logits(self, image: SideTokens, texts: Sequence[SideTokens]) -> Tensor:
+        """See `MatchingHead`."""
+        model, words = self._model, self._words(texts)
+        queries, mask = model.query_tokens, words["attention_mask"]
+        states = model.qformer(
+            query_embeds=model.embeddings(input_ids=words["input_ids"], query_embeds=queries.expand(len(mask), -1, -1)),
+            query_length=queries.shape[1],
+            attention_mask=torch.cat([mask.new_ones(len(mask), queries.shape[1]), mask], dim=1),
+            encoder_hidden_states=image.to(queries.dtype).expand(len(mask), -1, -1),
+        ).last_hidden_state
+        logits: Tensor = model.itm_head(states[:, : queries.shape[1]].to(model.itm_head.weight.dtype))
+        return logits.mean(dim=1)[:, 1]
 
 
 class Blip2Encoder(PretrainedTowersEncoder):

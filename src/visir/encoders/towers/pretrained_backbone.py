@@ -133,7 +133,7 @@ class _Joined(nn.Module):
 
 
 @dataclass(frozen=True)
-class Reader:
+class TowerReader:
     """How pictures or texts become what the network of a tower takes. Thread-safe."""
 
     family: str  # a key of `PRETRAINED_TOWERS`
@@ -147,7 +147,7 @@ class Reader:
     prepare_levels: Callable[[Sequence[Any]], list[Any]] | None = None
 
     @classmethod
-    def of_tokens(cls, family: str, tokens: Tokens, **others: Any) -> Reader:
+    def of_tokens(cls, family: str, tokens: Tokens, **others: Any) -> TowerReader:
         """What a tokenizer of transformers makes of texts."""
         known = {"values": tokens.values, "limit": tokens.text_limit, "text_inputs": tokens.text_inputs}
         return cls(family, "text", tokens.ids, tokens.collate, **{**known, **others})
@@ -182,13 +182,13 @@ class PretrainedBackbone(Backbone):
     # Every weight that this modality uses and no other; it takes what `collate` gives and returns the (n, outputs)
     # projections.
     network: nn.Module
-    reader: Reader
+    reader: TowerReader
     _files: Mapping[str, bytes] | None = None
 
     def __init__(
         self,
         network: nn.Module | None = None,
-        reader: Reader | None = None,
+        reader: TowerReader | None = None,
         *,
         outputs: int = 0,
         options: Mapping[str, Any] | None = None,
