@@ -173,7 +173,8 @@ def test_all_faults_at_once_with_file_and_line(tmp_path: Path) -> None:
         "corpus.jsonl, line 4: no document id",
         "corpus.jsonl, line 5: document 'd4' has neither a text nor an image",
         "corpus.jsonl, line 6: the text of document 'd5' is no text: '5'",
-        "corpus.jsonl, line 7: not valid JSON: unexpected end of data: line 1 column 2 (char 1); mend it, or leave such rows out: bad_rows=skip",
+        "corpus.jsonl, line 7: not valid JSON: unexpected end of data: line 1 column 2 (char 1); mend it, or leave "
+        "such rows out: bad_rows=skip",
         "qrels/test.tsv, line 3: query 'q1' and document 'd1' are judged twice, with the grades 1 and 2",
         "qrels/test.tsv, line 4: unknown query 'q9'",
         "qrels/test.tsv, line 5: unknown document 'd8'",
