@@ -180,7 +180,7 @@ def test_all_faults_at_once_with_file_and_line(tmp_path: Path) -> None:
         "qrels/test.tsv, line 5: unknown document 'd8'",
         "qrels/test.tsv, line 5: a grade must be a finite number, found 'many'",
         "qrels/test.tsv, line 6: a grade must be a finite number, found 'inf'",
-        "qrels/test.tsv, line 7: 1 values for 3 columns",
+        "qrels/test.tsv, line 7: 1 values for 3 columns; mend it, or leave such rows out: bad_rows=skip",
     ]
     report = check(str(folder))
     assert not report.ok
