@@ -89,9 +89,9 @@ def test_visir_alone_says_what_to_install() -> None:
 def test_the_verb_of_a_package_that_is_not_installed() -> None:
     import typer
 
-    from visir.cli.verbs import VerbGroup
+    from visir.cli.verbs import FirstGroup
 
-    app = typer.Typer(cls=VerbGroup)
+    app = typer.Typer(cls=FirstGroup)
     app.command("other")(lambda: None)
     app.command("another")(lambda: None)
     with refused(ConfigurationError, code="package-of-its-own"):

@@ -366,13 +366,21 @@ def is_part(file: Path) -> bool:
     return plain_name(file).lower().endswith(_SUFFIXES) and not file.name.startswith(".") and file.is_file()
 
 
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """Whether an entry is a folder; a link that leads to itself is none."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
+
 def looks_like_task(folder: Path) -> bool:
     """Whether a folder has the names of a task. It reads no table."""
     if not folder.is_dir():
         return False
     tasks: dict[str, set[TaskPart]] = {}
     with os.scandir(folder) as entries:
-        folders = {entry.name for entry in entries if entry.is_dir()}
+        folders = {entry.name for entry in entries if _is_folder(entry)}
     for entry in folder.iterdir():
         named = part_of(_stem(entry)) if entry.name in folders or is_part(entry) else None
         if named is not None:
