@@ -128,6 +128,22 @@ def as_spelled(path: Path) -> Path:
     return place
 
 
+def names_in(folder: Path) -> tuple[list[str], list[str]]:
+    """The names of the folders and of the files in a folder; a link that leads nowhere, or to itself, is neither."""
+    folders: list[str] = []
+    files: list[str] = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            try:
+                if entry.is_dir():
+                    folders.append(entry.name)
+                elif entry.is_file():
+                    files.append(entry.name)
+            except OSError:
+                continue
+    return folders, files
+
+
 def find_file(path: Path) -> Path | None:
     """The file of this name, or the same with `.gz` or `.xz` behind it; None where there is none."""
     return next((file for end in ("", ".xz", ".gz") if (file := path.with_name(path.name + end)).is_file()), None)

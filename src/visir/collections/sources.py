@@ -5,7 +5,6 @@ Collections, catalogues, judgements and tasks differ in their formats alone (`So
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Collection, Set
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from visir.collections.readers.locate import place_images
 from visir.collections.readers.names import CAPTION_ENDINGS, gc_paused, head
 from visir.collections.tars import TARS
 from visir.errors import CollectionError, nearest, raise_faults
-from visir.files import as_spelled, is_there, missing_hint, user_path
+from visir.files import as_spelled, is_there, missing_hint, names_in, user_path
 from visir.options import parse_pairs
 from visir.registry import Registry
 from visir.remote import local_copy
@@ -268,7 +267,7 @@ def _sniffed(path: Path, kind: SourceKind[AnyFormat], options: Set[str]) -> tupl
 
 def _not_of_pictures(folder: Path) -> list[Path]:
     """The files in a folder but its pictures and what tells of one of them (`001.txt`, `001.json` beside `001.jpg`)."""
-    names = [entry.name for entry in os.scandir(folder) if entry.is_file()]
+    names = names_in(folder)[1]
     stems = {name.rpartition(".")[0] for name in names if is_picture_name(name)}
     others = (name for name in names if not is_picture_name(name))
     return [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -29,6 +28,7 @@ from visir.collections.tables import (
 )
 from visir.display import counted
 from visir.errors import CollectionError, MissingPackageError, nearest, raise_faults
+from visir.files import names_in
 from visir.records.qrels import not_negative
 
 TaskPart = Literal["queries", "documents", "judgements", "candidates"]
@@ -366,21 +366,12 @@ def is_part(file: Path) -> bool:
     return plain_name(file).lower().endswith(_SUFFIXES) and not file.name.startswith(".") and file.is_file()
 
 
-def _is_folder(entry: os.DirEntry[str]) -> bool:
-    """Whether an entry is a folder; a link that leads to itself is none."""
-    try:
-        return entry.is_dir()
-    except OSError:
-        return False
-
-
 def looks_like_task(folder: Path) -> bool:
     """Whether a folder has the names of a task. It reads no table."""
     if not folder.is_dir():
         return False
     tasks: dict[str, set[TaskPart]] = {}
-    with os.scandir(folder) as entries:
-        folders = {entry.name for entry in entries if _is_folder(entry)}
+    folders = set(names_in(folder)[0])
     for entry in folder.iterdir():
         named = part_of(_stem(entry)) if entry.name in folders or is_part(entry) else None
         if named is not None:
