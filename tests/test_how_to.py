@@ -151,6 +151,14 @@ def extension(folder: Path) -> dict[str, Any]:
             "TaggedCaption": TaggedCaption, "RandomStream": RandomStream}  # fmt: skip
 
 
+def study(folder: Path) -> dict[str, Any]:
+    """The example's package, as if it were installed."""
+    sys.path.append(str(PAGES.parents[1] / "examples" / "visir-example" / "src"))
+    from visir.plugins import Application, Verb
+
+    return {"Application": Application, "Verb": Verb}
+
+
 def own_towers(folder: Path) -> dict[str, Any]:
     return {
         "my_image_tower": lambda pictures: np.array([np.asarray(p.resize((4, 4)), float).ravel() for p in pictures]),
@@ -299,6 +307,7 @@ SETUPS: dict[str, Setup] = {
     "evaluate": evaluated,
     "evaluate-choices": choices,
     "explain": results,
+    "add-a-study": study,
     "extend-visir": extension,
     "fine-tune": nothing,
     "make-a-library": home,

@@ -47,6 +47,11 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
     "a loaded model and a device": (lambda: visir.load(scenes(), device="cpu"), "device='cpu': it is loaded already"),
     "an empty source": (lambda: visir.open(""), "the name of the source is empty"),
     "a text as a source": (lambda: visir.open("a dog on a beach " * 300), "no such file or folder"),
+    "a text as judgements": (lambda: visir.evaluate("a dog on a beach " * 300, "bm25"), "no such file or folder"),
+    "a text as a system": (lambda: visir.evaluate("scenes:3?size=64", "a dog on a beach " * 300), "unknown encoder"),
+    "a text as a report": (lambda: visir.report("a dog on a beach " * 300), "no such file or folder"),
+    "a text as a run": (lambda: visir.read_run("a dog on a beach " * 300), "tells no run format"),
+    "texts to compare": (lambda: visir.compare("a dog on a beach " * 300, "b"), "no such folder"),
     "half a character": (
         lambda: scenes().encode_texts(["a", "\ud800"]),
         r"number 1: 'utf-8' codec can't encode .*ud800",

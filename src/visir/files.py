@@ -114,6 +114,11 @@ def is_there(path: str | Path) -> bool:
         return False
 
 
+def is_file(path: str | Path) -> bool:
+    """Whether there is such a file; a name that no file can have is none."""
+    return is_there(path) and Path(path).is_file()
+
+
 def as_spelled(path: Path) -> Path:
     """The path; or the one that is there and differs in how its accents are written: as one character, or as two."""
     if str(path).isascii() or is_there(path):
@@ -321,11 +326,11 @@ def _undecompressed(path: str | Path, fault: Exception) -> VisirError:
 
 def missing_hint(path: Path, otherwise: str = "check the path") -> str:
     """What to do about a path at which there is no file: the name nearest to it, a folder that is not there either."""
-    if path.is_dir():
+    if is_there(path) and path.is_dir():
         return "this is a folder; name the file inside it"
-    if path.exists():
+    if is_there(path):
         return "this is a device or a pipe; write what comes out of it into a file, and name that"
-    if not path.parent.is_dir():
+    if not is_there(path.parent):
         return f"the folder {path.parent} does not exist either; check the path"
     names = {entry.name.casefold(): entry.name for entry in path.parent.iterdir()}
     close = difflib.get_close_matches(path.name.casefold(), names, n=1)

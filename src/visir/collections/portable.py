@@ -29,7 +29,7 @@ from visir.files import read_json
 from visir.parquet import read_table
 from visir.progress import Progress
 from visir.records import Collection
-from visir.storage import FolderChange, FolderKind, check_version, check_written, new_folder
+from visir.storage import FolderChange, FolderKind, check_version, check_written, is_made_by_visir, new_folder
 
 # Copying the pictures of a collection into zip shards, and pointing at them where they lie.
 
@@ -314,6 +314,10 @@ def _digest(file: Path) -> str:
 
 
 def _sniff(path: Path) -> bool:
+    # A card that is damaged or gone, beside the tables it tells of, is named by `load`: no other format reads these.
+    has_tables = all((path / table).is_file() for table in ("images.parquet", "captions.parquet"))
+    if has_tables and ((path / CARD).is_file() or is_made_by_visir(path)):
+        return True
     try:
         return (path / CARD).is_file() and read_json(path / CARD).get("kind") == KIND
     except (VisirError, AttributeError):

@@ -19,7 +19,7 @@ from visir.evaluation.by_label import ByLabel, LabelDifferences, by_label, label
 from visir.evaluation.measures import RSUM_CUTOFFS, Named, beyond_rank, read_measure
 from visir.evaluation.mteb import write_mteb
 from visir.evaluation.scoring import typical_measures
-from visir.files import read_json
+from visir.files import is_file, is_there, read_json
 from visir.parquet import read_table as read_parquet
 from visir.records import Protocol, Qrels, Result, Run
 from visir.retrieval.formats import read_run, write_run
@@ -34,18 +34,18 @@ RESULT = FolderKind("result", "a result", remedy="evaluate again: visir evaluate
 def is_result(path: str | Path) -> bool:
     """Whether a path is a folder with a result, or a `result.json`."""
     path = Path(path)
-    return (path / "result.json").is_file() or (path.name == "result.json" and path.is_file())
+    return is_file(path / "result.json") or (path.name == "result.json" and is_file(path))
 
 
 def open_result(given: str | Path) -> tuple[Path, dict[str, Any]]:
     """Open the folder of a result."""
     folder = Path(given)
     folder = folder.parent if folder.name == "result.json" else folder
-    if not (folder / "result.json").is_file():
-        if (folder / MANIFEST).is_file():
+    if not is_file(folder / "result.json"):
+        if is_file(folder / MANIFEST):
             Manifest.read(folder)  # a damaged one tells no kind
         raise VisirError(
-            f"{folder}: {'no result.json in it' if folder.is_dir() else 'no such folder'}.",
+            f"{folder}: {'no result.json in it' if is_there(folder) else 'no such folder'}.",
             hint="name the folder that visir evaluate --out wrote; without result.json an evaluation did not finish",
         )
     content = read_json(folder / "result.json")

@@ -21,7 +21,7 @@ from visir.encoders.intake import UNSPACED, TextLimit, in_blocks, last_fitting
 from visir.errors import ConfigurationError
 from visir.evaluation.assembly import Source
 from visir.evaluation.systems.given import is_run, task_and_file
-from visir.files import is_comment, read_json
+from visir.files import is_comment, is_file, read_json
 from visir.records import Collection, Items, Qrels, Task, TaskFile, TaskSet
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def is_judgements(source: Any, beside: Any = None) -> bool:
 def _is_qrels_file(path: Path, beside: Any) -> bool:
     """Whether a file holds judgements: by its ending, its header, or a first line "query 0 document grade"."""
     endings = [ending.lower() for ending in path.suffixes if ending not in (".gz", ".xz")]
-    if not path.is_file():
+    if not is_file(path):
         return False
     beside_run = is_run(beside)
     if endings and endings[-1] in (".qrels", ".qrel"):

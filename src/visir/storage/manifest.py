@@ -19,7 +19,7 @@ from typing import Any
 import orjson
 
 from visir.errors import VisirError
-from visir.files import digest_of
+from visir.files import digest_of, is_file
 from visir.fingerprint import hash_json
 from visir.storage.disk import check_name, check_version, files_below, mode_of, remove_files
 from visir.threads import usable_cores
@@ -267,7 +267,7 @@ def read_manifest(folder: Path) -> Manifest | None:
 def is_made_by_visir(folder: str | Path, kind: str | None = None) -> bool:
     """Whether a folder has a `visir.json` (of this kind), sound or not."""
     path = Path(folder, MANIFEST)
-    if not path.is_file():
+    if not is_file(path):
         return False
     try:
         values = orjson.loads(path.read_bytes())

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from visir.collections.tables import read_rows, sniffed_columns
 from visir.display import counted
 from visir.errors import CollectionError, MissingPackageError, RunError, VisirError
-from visir.files import is_comment, iter_lines, json_bytes, read_json, read_lines
+from visir.files import is_comment, is_file, iter_lines, json_bytes, read_json, read_lines
 from visir.parquet import read_table
 from visir.records import Gallery, Qrels, Run, strings
 from visir.records.columns import as_array
@@ -771,7 +771,7 @@ def _has_three(line: str) -> bool:
 def _first_line(path: str | Path) -> str:
     """The first line of a text after comments; "" for what is no text in UTF-8."""
     try:
-        lines = (line.decode("utf-8") for line in iter_lines(path)) if Path(path).is_file() else iter(())
+        lines = (line.decode("utf-8") for line in iter_lines(path)) if is_file(path) else iter(())
         return next((line for line in lines if line.strip() and not is_comment(line, is_trec)), "")
     except (VisirError, UnicodeDecodeError):
         return ""
