@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
+
+import pytest
 
 import visir
 from manifests import seal
@@ -95,6 +99,12 @@ def test_a_report_of_a_stranger_neither_runs_nor_fetches_anything(tmp_path: Path
         [{"is": "Strip", "tiles": [{"is": "Tile", "picture": {"is": "Thumbnail", "uri": "http://x/a.png"}}]}],
         [{"is": "Cards", "cards": [], "width": "1; background: url(http://x)"}],
         [{"is": "Popen", "args": ["x"]}],
+        [{"is": "Notice", "items": 5}],
+        [{"is": "Fold", "summary": "a", "blocks": ["text"]}],
+        [{"is": "Table", "columns": [{"is": "Column", "name": "a", "digits": 10**9}], "rows": [[1.0]]}],
+        [{"is": "Table", "columns": [{"is": "Column", "name": "a"}], "rows": [[["x"]]]}],
+        [{"is": "Strip", "tiles": [{"is": "Tile", "right": {"is": "Code", "text": "x"}}]}],
+        [functools.reduce(lambda block, _: {"is": "Fold", "summary": "a", "blocks": [block]}, range(300), {})],
     ):
         content["sections"] = [{"is": "Section", "anchor": "a", "title": "A", "blocks": blocks}]
         stored.write_text(json.dumps(content))
@@ -105,6 +115,32 @@ def test_a_report_of_a_stranger_neither_runs_nor_fetches_anything(tmp_path: Path
         else:
             with refused(FolderError, "report.json", code="damaged"):
                 StudyReport.load(tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    "evil",
+    [
+        "<style>@import 'http://x/a.css'</style>",
+        "<title>a</title>",
+        """<span style="background: image-set('http://x/a.png' 1x)">a</span>""",
+        '<span style="background: url (http://x)">a</span>',
+    ],
+)
+def test_no_style_of_a_stranger_fetches_anything(evil: str) -> None:
+    assert "<style" not in harmless(evil) and "<title" not in harmless(evil) and '="' not in harmless(evil)
+    assert 'transform="rotate(3)"' in harmless('<g transform="rotate(3)" fill="var(--plot-1)"></g>')
+
+
+@pytest.mark.parametrize(
+    "changed", [{"headline": ["x"]}, {"facts": 5}, {"sections": [[1]]}, {"title": None}, {"name": "../page"}]
+)
+def test_a_report_with_parts_of_another_type_is_damaged(tmp_path: Path, changed: dict[str, Any]) -> None:
+    report().save(tmp_path / "out")
+    stored = tmp_path / "out" / "report.json"
+    stored.write_text(json.dumps(json.loads(stored.read_text("utf-8")) | changed))
+    seal(tmp_path / "out")
+    with refused(FolderError, "report.json", code="damaged"):
+        StudyReport.load(tmp_path / "out")
 
 
 def test_the_headline_stands_in_the_place_of_the_first_table() -> None:

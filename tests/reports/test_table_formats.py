@@ -45,7 +45,7 @@ def test_latex_is_this_text():
         "system & R@1 & Med r & $\\Delta$ \\\\\n"
         "\\midrule\n"
         "a\\_b \\& c & 41.3 & 1,200 & 0.0 \\\\\n"
-        "plain|pipe & 41.3 & \\textbf{3} & $-$1.2 \\\\\n"
+        "plain\\textbar{}pipe & 41.3 & \\textbf{3} & $-$1.2 \\\\\n"
         "$\\rightarrow$ new & -- & \\textbf{3} & +2.0 \\\\\n"
         "\\bottomrule\n"
         "\\end{tabular}\n"
@@ -198,3 +198,14 @@ def test_wide_tables_fit_a_line_of_latex():
 
 def test_two_dashes_stay_two_dashes():
     assert r"-{}-{}-out" in to_latex(Table.of([Column("---out")], [["a"]]))
+
+
+def test_what_stands_behind_the_end_of_a_line_of_latex_is_no_option_of_it() -> None:
+    lines = to_latex(Table.of([Column("[a]")], [["[CLS]"], ["*b"]])).splitlines()
+    assert {r"{}[a] \\", r"{}[CLS] \\", r"{}*b \\"} <= set(lines)
+
+
+def test_marks_are_text_in_latex() -> None:
+    marked = Table.of([Column("R@1", 1)], [[Number(1, marks="}$\\input{x}")], [Number(2, marks="†a*")]])
+    assert r"\input" not in to_latex(marked) and r"1.0$^{\mbox{\}}\mbox{\$}" in to_latex(marked)
+    assert r"2.0$^{\dagger a*}$" in to_latex(marked)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf, isnan, nan
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 import scipy.stats
-from visir.evaluation.measures.measure import bounds_of, measure_estimate
 
 import visir
 from refusals import refused
@@ -17,6 +18,7 @@ from visir.errors import VisirError
 from visir.evaluation.by_label import value_difference
 from visir.evaluation.folds import clusters_of
 from visir.evaluation.granularity import Granularity, means
+from visir.evaluation.measures import bounds_of, measure_estimate
 from visir.stats.means import mean_interval, wilson
 
 Z = 1.959963984540054
@@ -225,3 +227,72 @@ def test_what_chance_gives_is_binomial() -> None:
 
 def test_a_family_is_what_was_tested() -> None:
     assert stats.adjust([0.01, nan, 0.04]) == pytest.approx([0.02, nan, 0.04], nan_ok=True)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: stats.estimate([1.0, nan, 2.0], kind="median"),
+        lambda: stats.estimate([1.0, nan, 2.0], kind="folds", ratio=0.25),
+        lambda: stats.estimate([[1.0, nan], [2.0, 3.0]]),
+        lambda: stats.estimate([], kind="median"),
+        lambda: stats.estimate([], kind="folds"),
+        lambda: stats.estimate(3.0),
+        lambda: stats.estimate([1e308, 1e308, -1e308]),
+        lambda: stats.estimate(np.ma.array([1.0, 2.0, 900.0], mask=[False, False, True])),
+        lambda: stats.estimate(np.array(["2020-01-01", "2021-01-01"], "M8[D]")),
+        lambda: stats.estimate(np.array([1 + 2j, 2])),
+        lambda: stats.estimate(["a", "b"]),
+        lambda: stats.estimate([0.5, 2.0], kind="share"),
+        lambda: stats.estimate([5.0, 6.0, 7.0], bounds=(0, 1)),
+        lambda: stats.estimate([0.5, 0.6], bounds=(1, 0)),
+        lambda: stats.estimate([0.5, 0.6], level=nan),
+        lambda: stats.estimate([0.5, 0.6], level="0.95"),  # type: ignore[arg-type]
+        lambda: stats.estimate([0.5, 0.7], kind="folds", ratio=-1),
+        lambda: stats.estimate([1, 0, 1, 1], ["a", "a", "b", "b"], strata=[1, 1, 2, 2]),
+        lambda: stats.estimate([1, 0, 1, 1], strata=[1, 2]),
+        lambda: stats.estimate([0.5, 0.2, 1], strata=[1, 2, 2]),
+        lambda: stats.estimate([1.0, 2, 3, 5], ["a", "a", "b", "b"], kind="folds"),
+        lambda: stats.estimate([[1.0, 2], [3, 5]], ["a", "b"]),
+        lambda: stats.difference([1, 0, 1, 1], [0, 1, 1, 0], ["a", "a", "b", "b"], test="inverted"),
+        lambda: stats.difference([1.0, 2], [0, 1], ["a", "a"], test="folds"),
+        lambda: stats.difference([1.0, nan], [0, 1], test="folds"),
+        lambda: stats.difference([], [], test="inverted"),
+        lambda: stats.difference([1.0, 2, 3], [0, 1, 2], paired=False, test="wilcoxon"),
+        lambda: stats.difference([1.0, 2, 3], [0, 1, 2], ["a", "b", "c"], paired=False),
+        lambda: stats.difference(3.0, 4.0),
+        lambda: stats.adjust([0.5, 1.5]),
+        lambda: stats.adjust(0.5),
+        lambda: stats.of_counts(5, 3),
+        lambda: stats.of_counts(-1, 3),
+        lambda: stats.of_counts(0, 0),
+        lambda: stats.of_moments(stats.Moments(9, 9, 9, 5, 5, 5)),
+        lambda: stats.of_moments(stats.Moments(2, 2, 2, 5, 5, 5), level=1.5),
+        lambda: stats.sample_ratio([[10, 10], [5, 12]], [0.5, 0.5]),
+        lambda: stats.sample_ratio([[10, 10]], [0.5, 0.9]),
+        lambda: stats.sample_ratio([10, 10], [0.5, 0.5]),
+        lambda: stats.sample_ratio([[-1, 10]], [0.5, 0.5]),
+        lambda: stats.resample(lambda sums: sums, np.ones((3, 2))),
+        lambda: stats.resample(lambda sums: sums[:, 0], np.array([[1.0], [nan]])),
+        lambda: stats.resample(lambda sums: sums[:, 0], np.ones((3, 1)), ["a", "b"]),
+    ],
+)
+def test_what_has_no_right_number_is_refused(call: Callable[[], object]) -> None:
+    with pytest.raises(VisirError):
+        call()
+
+
+@pytest.mark.parametrize("clusters", [["a", None], ["a", nan], [nan, 1.0], [[1], [2]], "ab", 5, np.array([nan, nan])])
+def test_a_value_without_a_unit_is_refused(clusters: Any) -> None:
+    with pytest.raises(VisirError):
+        stats.estimate([1.0, 2.0], clusters)
+
+
+def test_units_of_several_types_are_told_apart() -> None:
+    assert stats.estimate([1.0, 2.0, 4.0, 5.0], [1, "1", "b", "b"]).units == 3
+    assert stats.estimate([1.0, 2.0, 4.0], np.array([1, "b", 1], object)).units == 2
+
+
+def test_one_fold_is_not_tested() -> None:
+    found = stats.difference([0.5], [0.25], test="folds", ratio=0.25)
+    assert isnan(found.p) and found.reason == "there is only one fold"

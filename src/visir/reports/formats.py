@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import html
 import io
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -29,6 +30,7 @@ _LATEX = {
     "^": r"\textasciicircum{}",
     "<": r"\textless{}",
     ">": r"\textgreater{}",
+    "|": r"\textbar{}",
     "–": "--",
     "…": r"\ldots{}",
     "−": "$-$",
@@ -178,7 +180,15 @@ def _latex_groups(table: Table) -> list[str]:
 
 
 def _latex_marks(marks: Iterable[str]) -> str:
-    return "".join({"†": r"\dagger", "‡": r"\ddagger"}.get(mark, mark) for mark in marks)
+    """Raised marks in math: letters, digits and stars stand as they are, all else as text."""
+    signs = [
+        _DAGGERS.get(mark) or (mark if _IS_MATH.fullmatch(mark) else rf"\mbox{{{_latex(mark)}}}") for mark in marks
+    ]
+    return re.sub("(dagger)(?=[a-zA-Z])", r"\1 ", "".join(signs))
+
+
+_IS_MATH = re.compile("[a-zA-Z0-9*+]")
+_DAGGERS = {"†": r"\dagger", "‡": r"\ddagger"}
 
 
 def to_csv(table: Table) -> str:
@@ -291,7 +301,8 @@ def _latex(text: str, *, is_number: bool = False) -> str:
     """A text of LaTeX; of numbers "-" is a minus, and elsewhere two of them do not become a dash."""
     line = one_line(text).replace("-", "−") if is_number else one_line(text)
     before = ["", *line]
-    return "".join(
+    guard = "{}" if line.startswith(("[", "*")) else ""  # behind a line's end these are an option of it
+    return guard + "".join(
         "{}-" if letter == last == "-" else _LATEX.get(letter, letter)
         for letter, last in zip(line, before, strict=False)
     )

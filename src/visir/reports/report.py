@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from types import UnionType
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -270,7 +271,11 @@ class StudyReport(Tabular, Plotted):
         with kind.reading(folder, STORED):
             version = content.pop("version")
             check_version(version, VERSION, folder / STORED, what="report", remedy=REPORT.remedy, error=kind.error)
-            return cls(**{name: _loaded(part) for name, part in content.items()}, folder=kind)
+            made = {name: _loaded(part) for name, part in content.items() if name in _STORED_PARTS}
+            _check_types(cls, made)
+            if Path(made["name"]).name != made["name"]:
+                raise ValueError("a page in another folder")
+            return cls(**made, folder=kind)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the tables as plain values, numbers in full precision, each with its caption and notes."""
@@ -326,12 +331,18 @@ _CLASSES: dict[str, Any] = {
     for kind in (Table, Column, Chart, *vars(pages).values())
     if isinstance(kind, type) and is_dataclass(kind)
 }
-_KNOWN = re.compile(
-    "b|strong|em|code|i|mark|small|sub|sup|br|span|a|svg|g|path|defs|clippath|rect|use|text|tspan"  # tags
-    "|class|title|dir|role|id|d|style|transform|x|y|width|height|viewbox|clip-path|fill|stroke|aria-hidden|aria-label"
+_TAGS = re.compile("b|strong|em|code|i|mark|small|sub|sup|br|span|a|svg|g|path|defs|clippath|rect|use|text|tspan")
+_ATTRIBUTES = re.compile(
+    "class|title|dir|role|id|d|style|transform|x|y|width|height|viewbox|clip-path|fill|stroke|aria-hidden|aria-label"
     "|href|xlink:href"
 )
 """Tags and attributes that visir writes into sentences and drawings."""
+_FETCHING = re.compile(
+    r"(?<![\w-])(?!(?:rgba?|hsla?|var|calc|translate|rotate|scale|matrix)\(|url\(#)[\w-]+\s*\(|\\|@", re.IGNORECASE
+)
+"""In an attribute: what may fetch, such as "url(https:" or "image-set("."""
+_STORED_PARTS = ("kind", "title", "name", "sections", "facts", "headline", "printed")
+_DEEPEST, _MOST_DIGITS = 64, 20
 
 
 def _stored(value: Any) -> Any:
@@ -353,9 +364,11 @@ def _stored(value: Any) -> Any:
     return [_stored(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
-def _loaded(value: Any) -> Any:
+def _loaded(value: Any, depth: int = 0) -> Any:
+    if depth > _DEEPEST:
+        raise ValueError("blocks in blocks, too many")
     if isinstance(value, list):
-        return tuple(map(_loaded, value))
+        return tuple(_loaded(item, depth + 1) for item in value)
     if not isinstance(value, dict):
         return value
     given = dict(value)
@@ -363,11 +376,12 @@ def _loaded(value: Any) -> Any:
     if name == "html":
         return harmless(given["text"])
     if name == "spread":
-        return Number(given["mean"], given["deviation"], str(given.get("marks", "")))
+        deviation = given["deviation"]
+        return Number(given["mean"], None if deviation is None else float(deviation), str(given.get("marks", "")))
     if name == "interval":
         return Interval(given["low"], given["high"], str(given["text"]))
     kind = _CLASSES[name]
-    made = {item.name: _loaded(given[item.name]) for item in fields(kind) if item.name in given}
+    made = {item.name: _loaded(given[item.name], depth + 1) for item in fields(kind) if item.name in given}
     for item in fields(kind):
         number = {"float": float, "int": int}.get(str(item.type).partition(" ")[0])
         if number is not None and made.get(item.name) is not None:
@@ -376,7 +390,42 @@ def _loaded(value: Any) -> Any:
         made["svg"] = str(harmless(made["svg"]))
     if made.get("uri") and not made["uri"].startswith("data:image/"):
         raise ValueError("a picture that lies elsewhere")
+    if not 0 <= (made.get("digits") or 0) <= _MOST_DIGITS:
+        raise ValueError("digits of no number")
+    _check_types(kind, made)
     return kind(**made | ({"draw": None} if kind is Chart else {}))
+
+
+def _check_types(kind: Any, made: Mapping[str, Any]) -> None:
+    """Refuse parts that are not what the class says that they are: they would be found out only when it is shown."""
+    hints = _hints(kind)
+    for name, value in made.items():
+        if not _is_of(value, hints[name]):
+            raise TypeError(f"{kind.__name__}.{name} is a {type(value).__name__}")
+
+
+@cache
+def _hints(kind: Any) -> dict[str, Any]:
+    return get_type_hints(kind, localns={"Plot": object})
+
+
+def _is_of(value: Any, hint: Any) -> bool:
+    """Whether a value is of a type, as the fields of blocks have them."""
+    origin, of = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return any(_is_of(value, kind) for kind in of)
+    if origin is Literal:
+        return value in of
+    if origin in (tuple, Sequence):
+        if not isinstance(value, (tuple, list)):
+            return False
+        kinds = of if origin is tuple and ... not in of else of[:1] * len(value)
+        return len(kinds) == len(value) and all(map(_is_of, value, kinds))
+    if hint is Block:
+        return is_dataclass(value) and hasattr(value, "macro")
+    if hint in (int, float):
+        return isinstance(value, (int, hint)) and not isinstance(value, bool) and (hint is float or abs(value) < 2**53)
+    return hint is Any or isinstance(value, origin or hint)
 
 
 def harmless(html: str) -> Markup:
@@ -394,13 +443,13 @@ class _Harmless(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Keep a tag that is known, with its attributes that are."""
-        if _KNOWN.fullmatch(tag):
+        if _TAGS.fullmatch(tag):
             shown = "".join(f' {name}="{escape(value or "")}"' for name, value in attrs if _is_safe(name, value or ""))
             self.kept.append(f"<{tag}{shown}>")
 
     def handle_endtag(self, tag: str) -> None:
         """Keep the end of a tag that is known."""
-        if _KNOWN.fullmatch(tag) and tag != "br":
+        if _TAGS.fullmatch(tag) and tag != "br":
             self.kept.append(f"</{tag}>")
 
     def handle_data(self, data: str) -> None:
@@ -409,9 +458,9 @@ class _Harmless(HTMLParser):
 
 
 def _is_safe(name: str, value: str) -> bool:
-    if not _KNOWN.fullmatch(name) or (name.endswith("href") and not value.startswith("#")):
+    if not _ATTRIBUTES.fullmatch(name) or (name.endswith("href") and not value.startswith("#")):
         return False
-    return not re.search(r"url\((?!#)|\\|@import", value, re.IGNORECASE)
+    return name in ("title", "aria-label") or not _FETCHING.search(value)
 
 
 # How reports are shown (`visir.display`).

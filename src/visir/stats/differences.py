@@ -17,7 +17,10 @@ from visir.stats.means import (
     ROUNDING,
     Floats,
     Interval,
+    check_bounds,
+    check_finite,
     check_level,
+    check_no_clusters,
     crossed_error,
     crossed_interval,
     effective,
@@ -26,7 +29,9 @@ from visir.stats.means import (
     mean_and_error,
     mean_interval,
     no_spread,
+    numbers,
     unit_sums,
+    units_of,
     within,
     without_rounding,
 )
@@ -149,14 +154,16 @@ def difference(
     check_level(level)
     if test not in get_args(AnyTest):
         raise VisirError(f"unknown test {test!r}", hint=nearest(test, get_args(AnyTest)), code="unknown-test")
-    first = np.asarray(a, np.float64)
+    first, second = numbers(a), numbers(b)
+    for side in (first, second):
+        check_finite(np.atleast_1d(side))
+    check_bounds(bounds)
     lowest, highest = bounds[0] - bounds[1], bounds[1] - bounds[0]
     if not paired:
-        second = np.asarray(b, np.float64)
-        units = clusters if clusters is not None else (np.arange(len(first)), np.arange(len(second)))
-        tested = _independent([(first, units[0]), (second, units[1])], level)  # type: ignore[index]
+        tested = _independent(list(zip((first, second), _of_both(clusters, test), strict=True)), level)
     else:
-        second = np.asarray(b, np.float64)
+        if not first.ndim:
+            raise VisirError("one number is no sample.", hint="a list or an array of them", code="no-values")
         if second.ndim and second.shape != first.shape:
             raise VisirError(
                 f"{first.shape[0]} values of one system and {second.shape[0]} of the other.",
@@ -164,6 +171,8 @@ def difference(
                 code="values-of-two-systems",
             )
         second = np.broadcast_to(second, first.shape)
+        if first.ndim == 2 or test in ("inverted", "folds"):
+            check_no_clusters(clusters, "seeds and images" if first.ndim == 2 else f"values of the test {test!r}")
         if first.ndim == 2:
             tested = _crossed(first - second, level)
         elif test == "inverted":
@@ -172,6 +181,7 @@ def difference(
             tested = _over_folds(first - second, ratio, level)
         else:
             tested = _paired(first, second, clusters, test, level, seed)
+    check_bounds((lowest, highest), tested.value)
     low, high = within(tested.ends, (lowest, highest))
     return replace(tested, low=low, high=high)
 
@@ -193,14 +203,16 @@ def adjust(p: ArrayLike, method: Correction = "holm") -> Floats:
         (m,) the corrected values in the same order, at most 1.
 
     Raises:
-        VisirError: There is no such correction.
+        VisirError: There is no such correction, or a value is not in [0, 1].
 
     Example:
         >>> from visir import stats
         >>> stats.adjust([0.01, 0.04, 0.03]).round(2).tolist()
         [0.03, 0.06, 0.06]
     """
-    every = np.asarray(p, np.float64)
+    every = numbers(p)
+    if every.ndim != 1 or (every < 0).any() or (every > 1).any():
+        raise VisirError("p-values are a list of numbers from 0 to 1.", code="no-p-values")
     result = every.copy()
     tested = np.flatnonzero(~np.isnan(every))
     family = every[tested]
@@ -217,6 +229,19 @@ def adjust(p: ArrayLike, method: Correction = "holm") -> Floats:
     elif method != "none":
         raise VisirError(f"unknown correction {method!r}", hint=nearest(method, get_args(Correction)))
     return result
+
+
+def _of_both(clusters: object, test: str) -> tuple[object, object]:
+    """The units of both sides of a test that is not paired."""
+    if test not in ("t", "inverted"):
+        raise VisirError(
+            f"the test {test!r} is of pairs.", hint="leave test= out with paired=False", code="test-of-pairs"
+        )
+    if clusters is None:
+        return None, None
+    if not isinstance(clusters, (tuple, list)) or len(clusters) != 2:
+        raise VisirError("clusters of two sides are a pair.", hint="(of the first, of the second)", code="no-pair")
+    return clusters[0], clusters[1]
 
 
 # Paired tests.
@@ -236,7 +261,7 @@ class TestOutcome:
 
 def _paired(first: Floats, second: Floats, clusters: object, test: str, level: float, seed: int) -> TestedDifference:
     gaps = first - second
-    units = None if clusters is None else np.unique(np.asarray(clusters), return_inverse=True)[1]
+    units = None if clusters is None else units_of(clusters, len(gaps))
     if test == "t":
         outcome = paired_t(gaps, units)
     elif test == "randomisation":
@@ -369,7 +394,10 @@ def _over_folds(gaps: Floats, ratio: float, level: float) -> TestedDifference:
     """The corrected resampled t-test of a difference per fold; `ratio` is that of test to training size."""
     from scipy.stats import t as student
 
-    mean, spread, how = float(gaps.mean()), folds_error(gaps, ratio), "corrected resampled t-test over folds"
+    mean, how = float(gaps.mean()), "corrected resampled t-test over folds"
+    if len(gaps) < 2:
+        return TestedDifference(mean, *NO_INTERVAL, nan, level, len(gaps), how, "there is only one fold")
+    spread = folds_error(gaps, ratio)
     if spread <= 1e-12:  # no spread to judge chance by: no p unless all folds give 0
         p, reason = (nan, "all folds give the same") if abs(mean) > 1e-12 else (1.0, "")
     else:

@@ -40,7 +40,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from visir.stats.means import Floats, Interval
+from visir.errors import VisirError
+from visir.stats.means import Floats, Interval, check_level, numbers
 
 ERROR = 0.05
 PLANNED = 10_000
@@ -116,6 +117,9 @@ def sequential(
     Returns:
         The difference, its always-valid interval and p-value, look by look.
 
+    Raises:
+        VisirError: `error` is not between 0 and 1, or `planned` not above 0.
+
     Source:
         Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas, Annals of Statistics 52(6), 2024.
 
@@ -127,6 +131,9 @@ def sequential(
         >>> round(float(now.difference[-1]), 2), bool(now.p[-1] < 0.05)
         (0.2, True)
     """
+    check_level(1 - error)
+    if not planned > 0:
+        raise VisirError(f"the interval is narrowest at one unit or more, not at {planned}.", code="units-planned")
     sides, t = (first, second), first.units + second.units
     rho = (-2 * np.log(error) + np.log1p(-2 * np.log(error))) / planned
     difference = first.mean - second.mean
@@ -159,6 +166,9 @@ def sample_ratio(counts: ArrayLike, shares: ArrayLike) -> Floats:
     Returns:
         (looks,) the p-value: the smallest 1 / B so far.
 
+    Raises:
+        VisirError: The counts fit no such shares, or become fewer.
+
     Source:
         Lindon and Malek, "Anytime-valid inference for multinomial count data", NeurIPS 2022.
 
@@ -169,7 +179,17 @@ def sample_ratio(counts: ArrayLike, shares: ArrayLike) -> Floats:
     """
     from scipy.special import gammaln
 
-    n, theta = np.asarray(counts, np.float64), np.asarray(shares, np.float64)
+    n, theta = numbers(counts), numbers(shares)
+    if theta.ndim != 1 or not (theta > 0).all() or abs(theta.sum() - 1) > 1e-6:
+        raise VisirError("planned shares are above 0 and add up to 1.", code="planned-shares")
+    if n.ndim != 2 or n.shape[1] != len(theta) or not ((n >= 0) & (n < np.inf)).all():
+        raise VisirError(
+            "counts are (looks, variants), 0 or more.", hint="[[10, 10], [500, 400]]", code="counts-of-looks"
+        )
+    if (np.diff(n, axis=0) < 0).any():
+        raise VisirError(
+            "units so far never become fewer.", hint="numpy.cumsum(counts, axis=0) adds them up", code="units-so-far"
+        )
     prior = CONCENTRATION * theta
     log_b = gammaln(CONCENTRATION) - gammaln(CONCENTRATION + n.sum(axis=1))
     log_b = log_b + (gammaln(prior + n) - gammaln(prior) - n * np.log(theta)).sum(axis=1)

@@ -104,9 +104,15 @@ def estimate(
     check_level(level)
     if kind not in get_args(Kind):
         raise VisirError(f"unknown kind {kind!r}", hint=nearest(kind, get_args(Kind)), code="unknown-kind")
-    array = np.asarray(values, np.float64)
+    array = numbers(values)
+    if array.ndim == 2 or kind == "folds" or strata is not None:
+        check_no_clusters(
+            clusters, "strata" if strata is not None else "folds" if array.ndim == 1 else "seeds and images"
+        )
+    check_finite(np.where(np.isinf(array), 0.0, array) if kind == "median" else array)
+    check_bounds(bounds, array)
     if strata is not None:
-        return _over_strata(array, np.asarray(strata), level)
+        return _over_strata(array, units_of(strata, len(array)), level)
     if array.ndim == 2:
         low, high = crossed_interval(array, level)
         value, units, method = float(array.mean()), array.shape[1], "minF′ over seeds and images"
@@ -115,11 +121,13 @@ def estimate(
         value, units, method = float(array.mean()), len(array), "corrected resampled t over folds"
     elif kind == "median":
         low, high = median_interval(array, clusters, level=level)
-        value, method = float(np.median(array)) if len(array) else nan, "Woodruff"
-        units = len(array) if clusters is None else len(np.unique(np.asarray(clusters)))
+        value, method = float(np.median(array)), "Woodruff"
+        units = len(array) if clusters is None else int(units_of(clusters, len(array)).max()) + 1
     else:
         sums, sizes = unit_sums(array, clusters)
         units, value = len(sums), float(array.mean())
+        if kind == "share" and (array.min() < 0 or array.max() > 1):
+            raise VisirError("a share is of values between 0 and 1.", hint='kind="mean"', code="share-of-others")
         if kind == "share" or (kind == "auto" and np.isin(array, (0.0, 1.0)).all()):
             (low, high), method = wilson(value, *effective(array, sums, sizes, level)), "Wilson"
         else:
@@ -141,41 +149,111 @@ def of_counts(count: float, of: float, *, level: float = 0.95) -> Estimate:
     Returns:
         The share and its interval, in [0, 1].
 
+    Raises:
+        VisirError: There are no cases, or the count is not one of them.
+
     Example:
         >>> from visir import stats
         >>> [round(end, 2) for end in stats.of_counts(18, 20).ends]
         [0.7, 0.97]
     """
     check_level(level)
+    if not (0 <= count <= of and 0 < of < inf):
+        raise VisirError(f"{count} of {of} cases is no share.", hint="0 <= count <= of, of one at least")
     return Estimate(count / of, *wilson(count / of, of, normal_quantile(level)), level, int(of), "Wilson")
 
 
-# The units of a measurement: queries, or images with all their captions.
+# What is handed in: numbers, and the units of a measurement (queries, or images with all their captions).
+
+LARGEST = 1e150
+"""The squares of larger values, added up, are beyond what a float holds."""
+
+
+def numbers(values: object) -> Floats:
+    """Values as floats, what is masked as NaN; what are no numbers is refused."""
+    try:
+        if getattr(getattr(values, "dtype", None), "kind", "f") in "cmM":
+            raise TypeError("dates, times and complex numbers are none")
+        if isinstance(values, np.ma.MaskedArray):
+            return np.asarray(np.ma.filled(np.ma.asarray(values, np.float64), nan), np.float64)
+        return np.asarray(values, np.float64)
+    except (TypeError, ValueError, OverflowError) as fault:
+        raise VisirError(
+            f"values are numbers: {fault}", hint="a list or an array of them", code="no-numbers"
+        ) from fault
+
+
+def check_finite(values: Floats) -> None:
+    """Refuse values that are not there, no numbers, or too large to be added up."""
+    if not values.ndim or not values.size:
+        raise VisirError("there are no values.", hint="a list or an array of numbers", code="no-values")
+    bad = np.flatnonzero(~(np.abs(values) < LARGEST))
+    if len(bad):
+        raise VisirError(
+            f"{len(bad)} of {values.size} differences are not finite numbers (the first at position {int(bad[0])}).",
+            hint="leave the measure out, or the queries for which it is not defined",
+            code="differences-not-finite-numbers",
+        )
+
+
+def check_bounds(bounds: Interval, values: ArrayLike = ()) -> None:
+    """Refuse bounds that are no two ends of a range, and values outside of them."""
+    low, high = bounds
+    if not low < high:
+        raise VisirError(f"bounds are a lower and an upper end, not {low} and {high}.", code="no-bounds")
+    room = 1e-9 * max([1.0, *(abs(end) for end in bounds if abs(end) < inf)])
+    every = np.atleast_1d(np.asarray(values, np.float64))
+    outside = every[(every < low - room) | (every > high + room)]
+    if outside.size:
+        raise VisirError(
+            f"{outside[0]:g} lies outside of the bounds {low:g} and {high:g}.",
+            hint="bounds= says between which values the measure lies",
+            code="outside-of-bounds",
+        )
+
+
+def check_no_clusters(clusters: object, other: str) -> None:
+    """Refuse clusters where they would be passed over."""
+    if clusters is not None:
+        raise VisirError(f"{other} say what the units are; there are no clusters then.", code="clusters-passed-over")
+
+
+def units_of(clusters: object, count: int) -> NDArray[np.intp]:
+    """Which unit each of so many values is of, numbered from 0; a value without one is refused."""
+    names = np.asarray(clusters, object if isinstance(clusters, (list, tuple)) else None)
+    if names.ndim != 1:
+        raise VisirError("clusters are one name or number for each value.", code="clusters-of-another-form")
+    if len(names) != count:
+        raise VisirError(f"{len(names)} clusters for {count} differences.", code="clusters-differences")
+    given = names.tolist() if names.dtype == object else []
+    is_missing = any(str(name) in _MISSING for name in given if not isinstance(name, str))
+    if is_missing or (names.dtype.kind in "fmM" and (names != names).any()) or np.ma.is_masked(clusters):
+        raise VisirError("clusters are missing of some values.", hint="leave these values out", code="clusters-missing")
+    try:
+        plain = np.asarray(given) if given and all(isinstance(name, (int, float)) for name in given) else names
+        return np.unique(plain, return_inverse=True)[1]
+    except TypeError:  # of several types, which have no order
+        numbered: dict[str, int] = {}
+        return np.array([numbered.setdefault(repr(name), len(numbered)) for name in given], np.intp)
+
+
+_MISSING = {"None", "nan", "<NA>", "NaT"}
 
 
 def unit_sums(differences: object, clusters: object) -> tuple[Floats, Floats]:
     """Add up the values of each unit."""
     # Returns: (c,) the sum and (c,) the number of queries of each unit.
-    values = np.asarray(differences, np.float64)
+    values = numbers(differences)
     if values.ndim != 1 or len(values) == 0:
         raise VisirError(
             "a paired test needs at least one query.",
             hint="is the split, or the task, right?",
             code="paired-test-needs-least",
         )
-    bad = np.flatnonzero(~np.isfinite(values))
-    if len(bad):
-        raise VisirError(
-            f"{len(bad)} of {len(values)} differences are not finite numbers (the first at position {int(bad[0])}).",
-            hint="leave the measure out, or the queries for which it is not defined",
-            code="differences-not-finite-numbers",
-        )
+    check_finite(values)
     if clusters is None:
         return values, np.ones(len(values))
-    names = np.asarray(clusters)
-    if len(names) != len(values):
-        raise VisirError(f"{len(names)} clusters for {len(values)} differences.", code="clusters-differences")
-    _, member = np.unique(names, return_inverse=True)
+    member = units_of(clusters, len(values))
     sums, sizes = (np.bincount(member, column).astype(np.float64) for column in (values, np.abs(values)))
     return without_rounding(sums, sizes), np.bincount(member).astype(np.float64)
 
@@ -231,7 +309,7 @@ def effective(values: Floats, sums: Floats, sizes: Floats, level: float) -> tupl
 
 def check_level(level: float) -> None:
     """Refuse a confidence level that is not between 0 and 1."""
-    if not 0 < level < 1:
+    if not isinstance(level, (int, float, np.floating)) or not 0 < level < 1:
         raise VisirError(f"the level of an interval lies between 0 and 1, not {level}.", hint="0.95 is usual")
 
 
@@ -295,6 +373,8 @@ def _over_strata(hits: Floats, strata: NDArray[Any], level: float) -> Estimate:
     # it; then it is as much wider as Student's t is than the normal, with Satterthwaite's degrees of freedom.
     from scipy.special import stdtrit
 
+    if not np.isin(hits, (0.0, 1.0)).all():
+        raise VisirError("strata go with values of 0 or 1.", code="strata-of-others")
     _, member = np.unique(strata, return_inverse=True)
     pictures = np.bincount(member)
     shares = np.bincount(member, hits) / pictures
@@ -313,6 +393,8 @@ def _over_strata(hits: Floats, strata: NDArray[Any], level: float) -> Estimate:
 
 def folds_error(values: Floats, ratio: float) -> float:
     """The corrected standard error of a mean over folds (Nadeau and Bengio 2003)."""
+    if not 0 <= ratio < inf:
+        raise VisirError(f"the ratio of test to training size is 0 or more, not {ratio}.", code="no-ratio")
     return float(np.sqrt(values.var(ddof=1) * (1 / len(values) + ratio)))
 
 
@@ -320,6 +402,7 @@ def folds_interval(values: Floats, ratio: float, level: float = 0.95) -> Interva
     """The interval of a mean over folds; (NaN, NaN) of a single one, and where all give the same."""
     from scipy.stats import t as student
 
+    check_finite(values)
     if len(values) < 2 or (spread := folds_error(values, ratio)) <= 1e-12:
         return NO_INTERVAL
     half, mean = float(student.ppf((1 + level) / 2, len(values) - 1)) * spread, float(values.mean())

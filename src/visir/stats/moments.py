@@ -33,8 +33,9 @@ from typing import Literal
 
 import numpy as np
 
+from visir.errors import VisirError
 from visir.stats.differences import TestedDifference
-from visir.stats.means import NO_INTERVAL, Estimate, Floats, Interval, normal_quantile, wilson
+from visir.stats.means import NO_INTERVAL, Estimate, Floats, Interval, check_level, normal_quantile, wilson
 
 Counted = Literal["share", "mean"]
 
@@ -132,6 +133,9 @@ def of_moments(moments: Moments, *, kind: Counted = "share", at: float | None = 
     Returns:
         The value and its interval; NaN where n is 0.
 
+    Raises:
+        VisirError: More cases count than there are, or the level is none.
+
     Source:
         Korn and Graubard, Survey Methodology 24, 1998; Dean and Pagano, Journal of Survey Statistics and Methodology
         3(4), 2015; Garwood, Biometrika 28, 1936.
@@ -143,6 +147,11 @@ def of_moments(moments: Moments, *, kind: Counted = "share", at: float | None = 
         >>> found.value, round(found.low, 2), round(found.high, 2)
         (0.2, 0.13, 0.29)
     """
+    check_level(level)
+    if kind == "share" and at is None and not 0 <= moments.y <= moments.n * (1 + 1e-9):
+        raise VisirError(
+            f"{moments.y:g} of {moments.n:g} cases is no share.", hint='kind="mean"', code="share-of-others"
+        )
     if not moments.n:
         return Estimate(nan, *NO_INTERVAL, level, moments.units)
     value = moments.y / moments.n

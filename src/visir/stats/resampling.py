@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from visir.errors import VisirError
-from visir.stats.means import NO_INTERVAL, Estimate, Floats, check_level
+from visir.stats.means import NO_INTERVAL, Estimate, Floats, check_finite, check_level, numbers, units_of
 
 _ENTRIES = 4_000_000  # counts in memory at once: 32 MB
 
@@ -55,13 +55,19 @@ def resample(
         (0.24, True, True)
     """
     check_level(level)
-    values = np.asarray(columns, np.float64)
+    values = numbers(columns)
     drawn = resampled_sums(values, clusters, samples=samples, seed=seed)
-    whole = float(np.asarray(statistic(values.sum(axis=0, keepdims=True)))[0])
+    check_finite(values)
     with np.errstate(divide="ignore", invalid="ignore"):
-        of_draws = np.asarray(statistic(drawn), np.float64)
-    units = len(values) if clusters is None else len(np.unique(np.asarray(clusters)))
-    return estimate_of_draws(whole, of_draws, units, level=level)
+        of_all, of_draws = (numbers(statistic(sums)) for sums in (values.sum(axis=0, keepdims=True), drawn))
+    if of_all.shape != (1,) or of_draws.shape != (len(drawn),):
+        raise VisirError(
+            f"the statistic of (draws, k) sums is (draws,) values, not {of_draws.shape}.",
+            hint="lambda sums: sums[:, 0] / sums[:, 1]",
+            code="statistic-of-draws",
+        )
+    units = len(values) if clusters is None else int(units_of(clusters, len(values)).max()) + 1
+    return estimate_of_draws(float(of_all[0]), of_draws, units, level=level)
 
 
 def resampled_sums(
@@ -90,7 +96,7 @@ def resampled_sums(
         >>> stats.resampled_sums(np.ones((5, 2)), samples=3).tolist()
         [[5.0, 5.0], [5.0, 5.0], [5.0, 5.0]]
     """
-    values = np.asarray(columns, np.float64)
+    values = numbers(columns)
     if values.ndim != 2 or len(values) == 0:
         raise VisirError(
             "a bootstrap needs at least one query.",
@@ -100,7 +106,7 @@ def resampled_sums(
     if clusters is None:
         sums = values
     else:
-        _, member = np.unique(np.asarray(clusters), return_inverse=True)
+        member = units_of(clusters, len(values))
         sums = np.stack([np.bincount(member, column) for column in values.T], axis=1)
     count, rng = len(sums), np.random.default_rng(seed)
     if count < 2:
