@@ -115,7 +115,8 @@ def _side_by_side(things: Mapping[str, Any], source: Any, title: str) -> StudyRe
     if all(isinstance(thing, _MEASURED) for thing in things.values()):
         joined, together = _measured(things)
     joined = joined or _joined(reports)
-    parts = [Section("together", "Side by side", [*together[:1], *joined, *together[1:]])] if joined else []
+    blocks = [*together[:1], *joined, *together[1:]]
+    parts = [Section("together", "Side by side", blocks, in_notebooks=False)] if joined else []
     for number, (name, described) in enumerate(reports.items(), 1):
         blocks = [_renamed(block, f"r{number}") for section in described.sections for block in section.blocks]
         facts = inline("{}: <b>{}</b>", described.kind, described.title)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from visir.evaluation.compare import Comparison, Difference
@@ -37,7 +38,8 @@ def result_table(result: Result, measures: Sequence[str] | None = None) -> Table
 
 def headline_table(result: Result) -> Table:
     """The recall that the protocol names and `rsum`, by task; a result without R@1, R@5 and R@10 shows all it has."""
-    return result_table(result, in_reading_order(_headline_names(result), result.protocol))
+    table = result_table(result, in_reading_order(_headline_names(result), result.protocol))
+    return replace(table, notes=_notes(result, origins=False))  # a paper's table is the same whenever it is made
 
 
 def _headline_names(result: Result) -> list[str]:
@@ -350,10 +352,10 @@ def _beyond(result: Result, task: str, name: str) -> str:
     )
 
 
-def _notes(result: Result) -> list[str]:
-    return [
+def _notes(result: Result, *, origins: bool = True) -> tuple[str, ...]:
+    return (
         f"R@k is {result.protocol.recall}@k. Fractions in percent; ranks, gains and rsum as they are. Protocol "
         f"{result.protocol.fingerprint[:12]}.",
-        *(f"{items}: {where}" for items, where in result.origins.items()),
+        *(f"{items}: {where}" for items, where in (result.origins.items() if origins else ())),
         *result.notes,
-    ]
+    )
