@@ -51,10 +51,10 @@ def results(folder: Path) -> dict[str, Any]:
     """Two results, a run of BM25, and judgements."""
     data = visir.open(folder / "mine.csv", images=folder / "photos")
     for name in ("clip", "siglip"):
-        visir.evaluate(data, "colours" if name == "clip" else CLIP, depth=50).save(folder / "runs" / name)
+        visir.evaluate(data, CLIP if name == "clip" else "colours", depth=50).save(folder / "runs" / name)
     (folder / "qrels.txt").write_text("q1 0 a 1\nq2 0 b 1\n")
     (folder / "bm25.trec").write_text("q1 Q0 a 1 0.9 bm25\nq2 Q0 a 1 0.8 bm25\nq2 Q0 b 2 0.1 bm25\n")
-    vectors = {side: visir.encode("colours", data, side) for side in ("image", "text")}
+    vectors = {side: visir.encode(CLIP, data, side) for side in ("image", "text")}
     return {
         "run": {"q1": {"a": 0.5}, "q2": {"b": 0.5}},
         "collection": data,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from visir.collections.archives import Archive, TarArchive, open_archive
 from visir.collections.draft import Draft
@@ -28,7 +28,7 @@ from visir.collections.tables import read_table
 from visir.collections.tars import tar_notes
 from visir.display import counted
 from visir.errors import CollectionError
-from visir.storage import MANIFEST
+from visir.storage import MANIFEST, Scratch
 
 _DEPTH, _LOOKED_AT = 8, 20_000
 """How deep, and at how many files, a folder is looked at to tell whether there are pictures in it."""
@@ -214,11 +214,11 @@ def _with_metadata(
     root = path if archive is None else path.parent
     draft = Draft(path.absolute().name, root, f"image folder with {', '.join(metadata_files)}", whole_paths=True)
     filler = DraftFiller(draft, bad_rows=bad_rows)
-    with TemporaryDirectory() as unpacked:
+    with nullcontext() if archive is None else Scratch.temporary("metadata") as unpacked:
         for number, file in enumerate(metadata_files):
             metadata = path / file
-            if archive is not None:  # under a name of ours: its own could lead out of the folder
-                metadata = Path(unpacked, str(number) + Path(file).suffix)
+            if archive is not None and unpacked is not None:  # under a name of ours: its own could lead out of the folder
+                metadata = unpacked.file(str(number) + Path(file).suffix)
                 metadata.write_bytes(archive.read(file))
             table = replace(read_table(metadata, header="yes"), name=str(path / file))
             table_columns = TableColumns.find(table, columns)
