@@ -87,3 +87,10 @@ def test_what_is_no_run_is_refused(source: object, said: str, line: str) -> None
     with pytest.raises(RunError, match=said) as error:
         visir.read_run(source)
     assert line.replace("\\", "") in str(error.value)
+
+
+@pytest.mark.parametrize("given", [[("q", "d", [1, 2])], [("q", "d", "high")], {"q": {"d": [1.0, 2.0]}}])
+def test_what_is_no_score_is_refused_by_its_query(given: object) -> None:
+    with pytest.raises(RunError) as caught:
+        visir.read_run(given)
+    assert "'q'" in str(caught.value) and "'d'" in str(caught.value)

@@ -217,7 +217,9 @@ def _with_metadata(
     with nullcontext() if archive is None else Scratch.temporary("metadata") as unpacked:
         for number, file in enumerate(metadata_files):
             metadata = path / file
-            if archive is not None and unpacked is not None:  # under a name of ours: its own could lead out of the folder
+            if (
+                archive is not None and unpacked is not None
+            ):  # under a name of ours: its own could lead out of the folder
                 metadata = unpacked.file(str(number) + Path(file).suffix)
                 metadata.write_bytes(archive.read(file))
             table = replace(read_table(metadata, header="yes"), name=str(path / file))
