@@ -108,34 +108,47 @@ def is_study(function: Callable[..., Any]) -> bool:
 
 def _study(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function that returns a report as a verb: what has no default is an argument; `--out` writes its folder."""
+    from visir.errors import VisirError
+
     texts = _texts(inspect.getdoc(function) or "")
-    own = inspect.signature(function).parameters
+    own = {name: item for name, item in inspect.signature(function).parameters.items() if item.kind not in _ANY_NUMBER}
+    if taken := own.keys() & {"out", "replace", *_PRINTED}:
+        raise VisirError(
+            f"{function.__name__}: the parameter {min(taken)!r} is one that every verb has.", hint="name it otherwise"
+        )
 
     def run(out: Path | None = None, replace: bool = False, **given: Any) -> None:
         from visir.cli import output
-        from visir.reports.report import REPORT
+        from visir.reports.report import REPORT, StudyReport
         from visir.storage import check_new_folder
 
         if out is not None:
             check_new_folder(out, REPORT, replace=replace)
         values = {name: single_or_all(value) if name in anything else value for name, value in given.items()}
+        values = {name: value for name, value in values.items() if value is not None or name not in unset}
         first = [values.pop(name) for name, item in own.items() if item.kind is item.POSITIONAL_ONLY]
         described = function(*first, **values)
+        if not isinstance(described, StudyReport):
+            raise VisirError(f"{function.__name__} returned no StudyReport but a {type(described).__name__}.")
         output.finish(described, described.to_dict(), out)
 
     anything = {name for name, item in own.items() if _annotated(item) == "Any"}
-    made = []
+    made: list[inspect.Parameter] = []
+    unset: set[str] = set()
     for name, item in own.items():
-        kind = _kind(_annotated(item))
+        kind = _study_kind(_annotated(item))
         about = texts.get(name, "")
         if item.default is item.empty:
             how: Any = VerbOption(is_argument=True, more={"metavar": name.upper()})
             made.append(item.replace(kind=_ONLY, annotation=how.annotation(name, kind, about, ...)))
         else:
             how = OPTIONS.get(name, VerbOption())
-            kind = kind if isinstance(item.default, bool) or item.default is not None else kind | None
             default = item.default
-            made.append(item.replace(kind=_ONLY, annotation=_as_option(how).annotation(name, kind, about, default)))
+            if default is None or not _is_typed(default, kind):  # the function has its own, of a type of its own
+                kind, default = kind | None, None
+                unset.add(name)
+            annotation = _as_option(how).annotation(name, kind, about, default)
+            made.append(item.replace(kind=_ONLY, annotation=annotation, default=default))
     output_options = [
         _shown("out", Path | None, None, "Where to write: a new folder for the page, its tables and its data.")
     ]
@@ -148,8 +161,29 @@ def _study(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _annotated(item: inspect.Parameter) -> str:
     """The annotation of a parameter, as its file has it."""
-    named = item.annotation if isinstance(item.annotation, str) else getattr(item.annotation, "__name__", "")
-    return "" if named == "_empty" else named
+    named = item.annotation
+    if isinstance(named, type) and not get_args(named):
+        return "" if named is item.empty else named.__name__
+    return named if isinstance(named, str) else inspect.formatannotation(named)
+
+
+_ANY_NUMBER = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+def _study_kind(annotation: str) -> Any:
+    """The type of a parameter of a report's function, as a command line takes it; of lists of numbers too."""
+    words = [word for word in re.findall(r"\w+", annotation) if word not in ("None", "Optional", "typing")]
+    lists: dict[str, Any] = {"int": list[int], "float": list[float], "Path": list[Path]}
+    if len(words) == 2 and words[0] in ("list", "Sequence", "Iterable") and words[1] in lists:
+        return lists[words[1]]
+    return _kind(" ".join(words) if "Optional" in annotation else annotation)
+
+
+def _is_typed(default: Any, kind: Any) -> bool:
+    """Whether a default is what the command line would make of it."""
+    if of := get_args(kind):
+        return isinstance(default, list) and all(isinstance(item, of[0]) for item in default)
+    return isinstance(default, kind) and (kind is bool or not isinstance(default, bool))
 
 
 def _as_option(how: VerbOption) -> VerbOption:
@@ -763,7 +797,7 @@ def print_help(command: Any, context: Any, commands: dict[str, list[tuple[str, s
 
     console = Console(highlight=False)
     console.width = min(console.width, _WIDEST)
-    first, *others = [part for part in (command.help or "").split("\n\n") if part]
+    first, *others = [part for part in (command.help or "").split("\n\n") if part] or [""]
     console.print(Text(f"\n{first}\n", style="bold"))
     usage = [context.command_path.replace("python -m ", "")]
     if commands is not None:

@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from visir.errors import VisirError, raise_faults
-from visir.files import digest_of, digest_of_stream, json_bytes, read_json
+from visir.files import digest_of, digest_of_stream, is_there, json_bytes, read_json
 from visir.storage.claims import Claims, has_log, is_begun, make_folder, matches
 from visir.storage.disk import (
     disk_faults,
@@ -81,7 +81,7 @@ def check_written(path: str | Path, names: Callable[[str], bool] = lambda name: 
     at.
     """
     whole = Path(os.path.normpath(Path(path).absolute()))
-    folder = next((folder for folder in (whole, *whole.parents) if (folder / MANIFEST).is_file()), None)
+    folder = next((folder for folder in (whole, *whole.parents) if is_there(folder / MANIFEST)), None)
     if folder is None:
         return
     inside = whole.relative_to(folder).as_posix()

@@ -171,7 +171,7 @@ def _from_triples(rows: list[Any], **about: Any) -> Run:
         if not isinstance(row, tuple | list) or len(row) != 3:
             raise RunError(f"a list of {type(row).__name__} is no run: {row!r}.", hint=f"give {_TAKEN}")
     queries, documents = [str(query) for query, _, _ in rows], [str(document) for _, document, _ in rows]
-    scores = np.array([score for _, _, score in rows], np.float64)
+    scores = _numbers([(str(query), str(document), score) for query, document, score in rows], "list")
     return run_of(queries, documents, scores, lambda i: f"list, row {i}", **about)
 
 
@@ -302,7 +302,9 @@ def from_dict(
 
 def _numbers(rows: Sequence[tuple[str, str, object]], where: str) -> NDArray[np.float64]:
     try:
-        return np.array([score for _, _, score in rows], np.float64)
+        if (scores := np.array([score for _, _, score in rows], np.float64)).ndim > 1:
+            raise TypeError("lists are no scores")
+        return scores
     except (TypeError, ValueError):
         for query, document, score in rows:
             if not isinstance(score, int | float | np.number | None):
@@ -773,7 +775,7 @@ def _first_line(path: str | Path) -> str:
     try:
         lines = (line.decode("utf-8") for line in iter_lines(path)) if Path(path).is_file() else iter(())
         return next((line for line in lines if line.strip() and not is_comment(line, is_trec)), "")
-    except (VisirError, UnicodeDecodeError):
+    except (VisirError, UnicodeDecodeError, OSError, ValueError):  # or no name that a file can have
         return ""
 
 
