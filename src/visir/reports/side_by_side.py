@@ -49,7 +49,7 @@ def report(*sources: Any, data: Any = None, title: str = "") -> StudyReport:
         >>> judged = {"q1": {"a": 1}, "q2": {"b": 1}}
         >>> first = visir.evaluate(judged, {"q1": {"a": 0.9, "b": 0.1}, "q2": {"a": 0.8, "b": 0.5}}, name="first")
         >>> other = visir.evaluate(judged, {"q1": {"a": 0.9, "b": 0.1}, "q2": {"a": 0.3, "b": 0.5}}, name="other")
-        >>> visir.report(first, other).table.texts()[1][1:3]
+        >>> visir.report(first, other).table.texts()[1][:2]
         ['other', '100.0']
     """
     given: dict[str, Any] = {}
