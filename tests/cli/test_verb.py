@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import inspect
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import pytest
+from click.testing import Result
+from typer.testing import CliRunner
 
 from visir.cli import verbs as mechanism
 from visir.cli.options import OPTIONS, argument, option
 from visir.cli.verbs import Call, calls, parameters_of
 from visir.cli.verbs import verb as as_verb
+from visir.errors import VisirError
+from visir.reports import StudyReport
 
 _MODULE = '''"""A module."""
 
@@ -121,3 +126,37 @@ def test_only_what_is_asked_for_is_passed_on(monkeypatch: pytest.MonkeyPatch) ->
     Call(target, given, frozenset({"batch_size"}))(split="test")
     Call(target, given, frozenset({"batch_size"}))("source", model="c")
     assert noted == [(("a", "b"), {"split": "test"}), (("a", "c"), {})]
+
+
+def called(function: Callable[..., Any], *args: str) -> Result:
+    """What a function as the verb of a plugin does with words of a command line."""
+    return CliRunner().invoke(mechanism.group("plugin", "About.", {"verb": function}), ["verb", *args])
+
+
+def test_a_report_function_gets_its_own_defaults_and_types() -> None:
+    got: list[dict[str, Any]] = []
+
+    def study(
+        place: str, *rest: str, n: int | None = None, cut: tuple[int, ...] = (1, 2), by: int | str = 3,
+        at: Sequence[int] = (5,), how: str = "", **more: Any,
+    ) -> StudyReport:  # fmt: skip
+        got.append({"n": n, "cut": cut, "by": by, "at": at, "how": how})
+        return StudyReport.of_parts("note", place, ["Said."])
+
+    assert called(study, "--help").exit_code == 0  # it has no docstring
+    assert called(study, "here").exit_code == 0 and called(study, "here", "--n", "4", "--at", "7").exit_code == 0
+    own = {"n": None, "cut": (1, 2), "by": 3, "at": (5,), "how": ""}
+    assert got == [own, own | {"n": 4, "at": [7]}]
+
+
+def test_a_report_function_that_is_none_is_refused_in_words() -> None:
+    def other() -> StudyReport:
+        return 5  # type: ignore[return-value]
+
+    def taken(out: str) -> StudyReport:
+        return StudyReport.of_parts("note", out, ["Said."])
+
+    with pytest.raises(VisirError, match="returned no StudyReport"):
+        raise called(other).exception or AssertionError
+    with pytest.raises(VisirError, match="'out'"):
+        raise called(taken, "here").exception or AssertionError

@@ -352,3 +352,11 @@ def test_judgements_are_attached_by_name(tmp_path: Path) -> None:
         "scenes:24?size=64", "colours", "t2i", judgements=tmp_path / "more.qrels", relevance="more"
     )
     assert evaluated.protocol.relevance == "more" and len(evaluated.qrels["t2i"]) == 1
+
+
+@pytest.mark.parametrize(
+    "run", ["x" * 5000, [("q1", "a", "x")], {"query": {"q1": [1, 2]}, "document": {"a": [1, 2]}}], ids=range(3)
+)
+def test_what_is_no_run_is_refused_in_words(run: Any) -> None:
+    with pytest.raises(VisirError):
+        visir.evaluate(JUDGED, run)

@@ -106,19 +106,15 @@ def test_tables_that_are_no_runs(tmp_path: Path) -> None:
     assert run_form("gone.csv") == "" and run_form("gone.trec") == "trec"
 
 
+_JSON = '{"query-id":"q1","corpus-id":"d1","score":1}\n{"query-id":"q2","corpus-id":"d3","score":1}\n'
+_TEXTS = [("qrels.tsv", "q1\td1\nq2\td3\n"), ("qrels.txt", "q1 d1\nq2 d3\n"), ("qrels.txt", QRELS)]
+
+
 @pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("qrels.tsv", "q1\td1\nq2\td3\n"),
-        ("qrels.txt", "q1 d1\nq2 d3\n"),
-        ("qrels.jsonl", '{"query-id":"q1","corpus-id":"d1","score":1}\n{"query-id":"q2","corpus-id":"d3","score":1}\n'),
-        ("qrels.txt", QRELS),
-    ],
+    ("name", "text", "encoding"),
+    [("qrels.jsonl", _JSON, "utf-8"), *((*text, code) for text in _TEXTS for code in ("utf-8", "utf-16"))],
 )
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
 def test_judgements_of_few_columns_beside_a_run(tmp_path: Path, name: str, text: str, encoding: str) -> None:
-    if encoding == "utf-16" and name.endswith("jsonl"):
-        pytest.skip("JSON is UTF-8")
     qrels, run = tmp_path / name, tmp_path / "run.txt"
     qrels.write_bytes(text.encode(encoding))
     run.write_bytes(RUN.encode(encoding))  # as PowerShell's > writes it

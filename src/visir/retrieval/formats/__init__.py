@@ -775,7 +775,7 @@ def _first_line(path: str | Path) -> str:
     try:
         lines = (line.decode("utf-8") for line in iter_lines(path)) if is_file(path) else iter(())
         return next((line for line in lines if line.strip() and not is_comment(line, is_trec)), "")
-    except (VisirError, UnicodeDecodeError):
+    except (VisirError, UnicodeDecodeError, OSError, ValueError):  # or no name that a file can have
         return ""
 
 
