@@ -14,17 +14,9 @@ BUILT_IN.update(
     library="visir.library.application:APPLICATION",
 )
 
-CHECKPOINTS = [
-    "adapters",
-    "bag-of-words",
-    "combiner",
-    "embeddings",
-    "joined",
-    "sparse",
-    "towers",
-    "views",
-    "with-whole",
-]
+CHECKPOINTS = (
+    *("adapters", "bag-of-words", "combiner", "embeddings", "joined", "sparse", "towers", "views", "with-whole"),
+)
 """Kinds of folders that hold a model."""
 
 PARTS.update(
@@ -46,20 +38,7 @@ PARTS.update(
         "folder sessions": "visir.sessions.making:Sessions.open",
         "folder purchase-model": "visir.sessions.prediction.purchase_model:load_model",
         "folder intent-study": "visir.sessions.reports.intent:open_study",
-        **{
-            f"folder {kind}": "visir.training.trained:open_checkpoint"
-            for kind in [
-                "adapters",
-                "bag-of-words",
-                "combiner",
-                "embeddings",
-                "joined",
-                "sparse",
-                "towers",
-                "views",
-                "with-whole",
-            ]
-        },
+        **{f"folder {kind}": "visir.training.trained:open_checkpoint" for kind in CHECKPOINTS},
         # what else than a manifest knows which files such a folder has
         "check library": "visir.library.check:check_beside_manifest",
         "check parts": "visir.encoders.parts_folder:check_parts",

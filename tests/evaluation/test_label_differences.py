@@ -13,7 +13,7 @@ from refusals import refused
 from visir.errors import VisirError
 from visir.evaluation.by_label import label_differences, value_difference
 from visir.records import Collection
-from visir.reports import write_report
+from visir.reports import evaluation_report
 from visir.reports.by_label import differences_table
 from visir.stats.means import median_interval
 
@@ -110,7 +110,7 @@ def test_table_map_and_page(vectors, tmp_path) -> None:
     assert differences.to_arrow().num_rows == 6
     texts = {text.get_text() for text in differences.plot().axes[0].texts}
     assert len(texts) >= 2
-    page = write_report(tmp_path / "report.html", evaluation.result).read_text()
+    page = evaluation_report(evaluation.result).write(tmp_path / "report.html").read_text()
     assert "By language" in page
     assert "row minus column" in page
     saved = visir.open(evaluation.save(tmp_path / "saved"))

@@ -18,7 +18,7 @@ from evaluation_toys import make_collection
 import visir
 from visir.evaluation.results import load, read_result
 from visir.records import Gallery, Run
-from visir.reports import measures_table, to_markdown, write_report
+from visir.reports import evaluation_report, measures_table, to_markdown
 from visir.reports.evaluation import expected_by_chance
 from visir.reports.examples import ExampleQueries, first_ranks
 from visir.retrieval.formats import write_run
@@ -168,7 +168,7 @@ def test_the_page_draws_no_chance_among_unknown_candidates(tmp_path: Path) -> No
     first = first_ranks(result, "run")
     assert first is not None and np.isinf(first[1]).sum() == 28
     assert np.isinf(ExampleQueries(run, qrels, result).ranks).sum() == 28
-    write_report(tmp_path / "report.html", result, runs=evaluation.runs, qrels=evaluation.qrels)
+    evaluation_report(result, runs=evaluation.runs, qrels=evaluation.qrels).write(tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text()
     assert "28 of 30 queries have no right answer among the first 10" in page and "of 0" not in page
 

@@ -13,7 +13,7 @@ from visir.encoders.intake import TextLimit
 from visir.errors import ConfigurationError
 from visir.evaluation.sources import length_bands, read_texts
 from visir.records import Collection
-from visir.reports import write_report
+from visir.reports import evaluation_report
 from visir.reports.by_label import truncation_table, truncation_tables
 
 IMAGES = [f"image-{number:02}" for number in range(20)]
@@ -116,7 +116,7 @@ def test_the_cost(tmp_path) -> None:
     assert cost.to_arrow().to_pylist()[0]["cut"] == 10
     assert cost.plot().axes
     assert cost.evaluation is not None
-    page = write_report(tmp_path / "report.html", cost.evaluation.result).read_text()
+    page = evaluation_report(cost.evaluation.result).write(tmp_path / "report.html").read_text()
     assert "By truncation" in page
     assert "longer than the 4 tokens" in page
 

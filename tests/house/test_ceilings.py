@@ -27,7 +27,7 @@ CEILINGS: dict[str, tuple[int, int]] = {
     "retrieval": (48, 14_250),  # runs of other tools: three columns, tables, JSON lines, lists
     "evaluation": (50, 16_800),
     "reports": (28, 7_450),  # side by side; tables as papers print them
-    "cli": (17, 5_150),
+    "cli": (16, 5_150),
     "library": (49, 13_500),
     "sessions": (43, 12_250),
     "products": (28, 7_100),

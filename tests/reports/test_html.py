@@ -15,7 +15,7 @@ from PIL import Image
 from refusals import refused
 from visir.errors import CollectionError, ImageError
 from visir.records import Collection, Result, Run
-from visir.reports import write_report
+from visir.reports import evaluation_report
 from visir.reports.evaluation import expected_by_chance
 from visir.reports.page import thumbnails
 
@@ -61,7 +61,9 @@ def written(folder: Path, tiny: Collection, **options) -> tuple[str, Page]:
     runs = options.get("runs") or toys.runs(tiny)
     made = options.pop("result", None) or toys.result(tiny, runs)
     options = {"runs": runs, "source": tiny, **options}
-    text = write_report(folder / "report.html", made, **options).read_text(encoding="utf-8")
+    made_by = {name: options.pop(name) for name in ("command", "beside") if name in options}
+    path = evaluation_report(made, **options).write(folder / "report.html", **made_by)
+    text = path.read_text(encoding="utf-8")
     return text, Page(text)
 
 
@@ -173,7 +175,7 @@ def test_runs_of_another_collection_are_refused(tmp_path, tiny):
     # Only image a and its captions are left: the runs speak of more.
     part = tiny.keep_images(np.array([True, False, False]))
     with refused(CollectionError, "image", "b", code="runs-speak-not-collection"):
-        write_report(tmp_path / "r.html", made, runs=runs, source=part)
+        evaluation_report(made, runs=runs, source=part).write(tmp_path / "r.html")
 
 
 def test_captions_that_took_no_part_are_not_shown_as_right(tmp_path, tiny):

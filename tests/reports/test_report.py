@@ -99,6 +99,8 @@ def test_a_report_of_a_stranger_neither_runs_nor_fetches_anything(tmp_path: Path
         [{"is": "Strip", "tiles": [{"is": "Tile", "picture": {"is": "Thumbnail", "uri": "http://x/a.png"}}]}],
         [{"is": "Cards", "cards": [], "width": "1; background: url(http://x)"}],
         [{"is": "Popen", "args": ["x"]}],
+        [{"is": "Files", "entries": [["//host/x", "a link to another machine"]]}],
+        [{"is": "Files", "entries": [["../x.csv", "a link out of the folder"]]}],
         [{"is": "Notice", "items": 5}],
         [{"is": "Fold", "summary": "a", "blocks": ["text"]}],
         [{"is": "Table", "columns": [{"is": "Column", "name": "a", "digits": 10**9}], "rows": [[1.0]]}],

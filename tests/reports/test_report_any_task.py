@@ -14,7 +14,7 @@ from test_html import Page
 from visir.evaluation import evaluate
 from visir.evaluation.results import Evaluation
 from visir.records import Items, Pools, Qrels, Run, Task
-from visir.reports import queries_table, write_report
+from visir.reports import evaluation_report, queries_table
 from visir.reports.plots import hit_curves, rank_distribution, to_svg
 from visir.reports.words import sides, task_words
 
@@ -58,7 +58,7 @@ def composed(tmp_path: Path) -> Task:
 
 
 def shown(tmp_path: Path, task: Task, made: Evaluation) -> tuple[str, Page]:
-    path = write_report(tmp_path / "report.html", made.result, runs=made.runs, qrels=made.qrels, source=task)
+    path = evaluation_report(made, source=task).write(tmp_path / "report.html")
     text = path.read_text("utf-8")
     return text, Page(text)
 

@@ -15,7 +15,7 @@ from visir.errors import VisirError
 from visir.reports import training as curves
 from visir.reports.plot import Plot
 from visir.reports.plots import SERIES, to_svg
-from visir.reports.training import TrainingRun, read_training_run, write_training_report
+from visir.reports.training import TrainingRun, read_training_run, training_report
 from visir.storage import Manifest
 
 HOSTILE = "<script>alert(1)</script>"
@@ -79,8 +79,8 @@ def test_a_run_is_read_with_its_bounds_and_the_steps_at_which_epochs_end(tmp_pat
 
 def test_the_page_is_one_file_that_runs_and_fetches_nothing(tmp_path: Path) -> None:
     made = folder(tmp_path / "x", auxiliary={"join": "constraint", "bound": 0.2})
-    page = write_training_report(made / "training.html", made).read_text()
-    assert write_training_report(tmp_path / "again.html", made).read_text() == page
+    page = training_report(made).write(made / "training.html").read_text()
+    assert training_report(made).write(tmp_path / "again.html").read_text() == page
     assert HOSTILE not in page and "&lt;script&gt;" in page
     assert not re.search(r"(?:src|href)=\"(?:https?:)?//", page) and "<script" not in page
     assert "LTD: multiplier λ" in page and "rsum over both tasks <b>302.0</b> of 600, epoch 2 of 2" in page
@@ -89,7 +89,7 @@ def test_the_page_is_one_file_that_runs_and_fetches_nothing(tmp_path: Path) -> N
     assert ">Temperature<" not in page, "a fixed one is in the table"
     assert "R@" not in page, "what validation counts are hits"
     plain = folder(tmp_path / "y")
-    assert "multiplier" not in write_training_report(plain / "training.html", plain).read_text()
+    assert "multiplier" not in training_report(plain).write(plain / "training.html").read_text()
 
 
 def test_several_trainings_lie_over_each_other_each_in_its_colour() -> None:

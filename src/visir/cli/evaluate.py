@@ -101,7 +101,7 @@ def evaluate(
             recall=evaluated.protocol.recall,
             ties=evaluated.protocol.ties,
         )
-    _show(evaluated, out, _curve(system or model), by, baseline)
+    _show(evaluated, out, _curve(system or model), by, baseline, named=bool(call.given["measures"]))
 
 
 def _curve(model: str | None) -> list[dict[str, Any]] | None:
@@ -118,11 +118,15 @@ def _show(
     training: list[dict[str, Any]] | None = None,
     by: list[str] | None = None,
     blind: Evaluation | None = None,
+    *,
+    named: bool = False,
 ) -> None:
     from visir.evaluation.results import RESULT, write_result
-    from visir.reports import card_table, measures_table, write_report
+    from visir.records.collection import task_words
+    from visir.reports import card_table, evaluation_report, measures_table, result_table
     from visir.reports.by_label import by_label_table, differences_table
     from visir.reports.evaluation import paired_differences
+    from visir.reports.tables import headline_table
     from visir.storage import new_folder
 
     result = evaluation.result
@@ -131,21 +135,13 @@ def _show(
             write_result(change, result, evaluation.runs, evaluation.qrels)
             if blind is not None:
                 write_result(change, blind.result, blind.runs, blind.qrels, f"{_BLIND}/")
-            write_report(
-                change.file("report.html"),
-                result,
-                runs=evaluation.runs,
-                qrels=evaluation.qrels,
-                source=evaluation.source,
-                training=training,
-                command=command_line(),
-                beside={
-                    "result.json": "protocol, aggregates, versions, timing",
-                    **{f"per_query_{task}.parquet": f"every measure of every query, {task}" for task in result.tasks},
-                    **{f"run_{task}.parquet": f"what the search answered, {task}" for task in result.tasks},
-                    **({f"{_BLIND}/result.json": "the same of the blind baseline"} if blind is not None else {}),
-                },
-            )
+            beside = {"result.json": "protocol, aggregates, versions, timing"}
+            for task in result.tasks:
+                beside[f"per_query_{task}.parquet"] = f"every measure of every query, {task_words(task)}"
+                beside[f"run_{task}.parquet"] = f"what the search answered, {task_words(task)}"
+            beside |= {f"{_BLIND}/result.json": "the same of the blind baseline"} if blind is not None else {}
+            report = evaluation_report(evaluation, source=evaluation.source, training=training)
+            report.write(change.file("report.html"), command=command_line(), beside=beside)
     measured = [evaluation] if blind is None else [evaluation, blind]
     labelled = [(shown.by(label), paired_differences(shown.result, label)) for label in by or [] for shown in measured]
     more: dict[str, Any] = {}
@@ -155,12 +151,14 @@ def _show(
         more["blind"] = blind.aggregates
     output.answer({**output.plain(result.to_dict()), **more, "out": out and out.absolute()})
     for shown in measured:
-        output.table(measures_table(shown.result))
+        output.table(measures_table(shown.result), latex=False)
+        of_paper = result_table if named else headline_table  # a row for each task, a column for each measure
+        output.current().shown.append(of_paper(shown.result))
     for table, differences in labelled:
         output.table(by_label_table(table))
         if differences is not None:
             output.table(differences_table(differences))
-    output.table(card_table(result.protocol))
+    output.table(card_table(result.protocol), latex=False)
     if out is not None:
         output.note(f"result: {out / 'result.json'}\nreport: {out / 'report.html'}")
 

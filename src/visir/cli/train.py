@@ -140,11 +140,11 @@ def _train(
 
 def _report(folder: Path, layout: Layout) -> Path:
     """The page of a training, beside its checkpoint."""
-    from visir.reports.training import write_training_report
+    from visir.reports.training import training_report
     from visir.storage import changing
 
     with changing(folder, layout.kind, busy=f"{folder}: another process is writing there; waiting for it") as change:
-        return write_training_report(change.file(_PAGE), folder)
+        return training_report(folder).write(change.file(_PAGE))
 
 
 def _print_plan(planned: TrainingPlan, out: Path | None) -> None:

@@ -694,12 +694,8 @@ def find_verbs(context: typer.Context, words: Annotated[list[str], argument("WOR
         about, _, more = (command.help or "").partition("\n\n")
         options = " ".join(f"{' '.join(item.opts)} {getattr(item, 'help', '') or ''}" for item in command.params)
         purposes = f"{path} {PURPOSES.get(path.removeprefix('visir '), '')}"
-        texts = [
-            _words_of(text) for text in (path, purposes, f"{purposes} {about}", f"{purposes} {about} {more} {options}")
-        ]
-        missing = [
-            sum(not any(known.startswith(word.rstrip("s")) for known in text) for word in wanted) for text in texts
-        ]
+        texts = (path, purposes, f"{purposes} {about}", f"{purposes} {about} {more} {options}")
+        missing = [_missing(wanted, text) for text in texts]
         matching.append((missing[-1], missing.index(missing[-1]), path, about))
     fewest = min(missing for missing, *_ in matching)
     if fewest == len(wanted):

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from visir.lazy import lazy
 
 if TYPE_CHECKING:
+    from visir.reports.evaluation import evaluation_report as evaluation_report
     from visir.reports.evaluation import queries_table as queries_table
-    from visir.reports.evaluation import write_report as write_report
     from visir.reports.formats import TEXT_FORMATS as TEXT_FORMATS
     from visir.reports.formats import to_csv as to_csv
     from visir.reports.formats import to_html as to_html

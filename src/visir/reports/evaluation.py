@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -248,44 +247,6 @@ KINDS: tuple[tuple[Kind, str, str], ...] = (
 
 _PICTURES, _TEXTS = 3, 8
 """How many right answers of a query are shown."""
-
-
-def write_report(
-    path: str | Path,
-    result: Result,
-    *,
-    runs: Mapping[str, Run] | None = None,
-    source: Source | None = None,
-    qrels: Mapping[str, Qrels] | None = None,
-    training: Sequence[Mapping[str, Any]] | None = None,
-    title: str = "",
-    command: str = "",
-    beside: Mapping[str, str] | None = None,
-    examples: int = 6,
-    top: int = 5,
-) -> Path:
-    """Write the page of one evaluation and return its path.
-
-    Args:
-        path: The HTML file to write.
-        result: The result; this and the following as `evaluation_report` takes them.
-        runs: What the search answered, by task.
-        source: What was searched.
-        qrels: What the runs were judged by, by task.
-        training: One mapping of numbers per epoch.
-        title: The heading.
-        command: The command line that makes the page again.
-        beside: What each file in the page's folder holds, by its name.
-        examples: How many queries of each kind are shown of each task.
-        top: How much of each answer is shown.
-
-    Raises:
-        CollectionError: The runs speak of items that the source does not have.
-    """
-    report = evaluation_report(
-        result, runs=runs, source=source, qrels=qrels, training=training, title=title, examples=examples, top=top
-    )
-    return report.write(path, command=command, beside=beside)
 
 
 def evaluation_report(

@@ -30,6 +30,7 @@ from visir.reports.page import (
     Cards,
     Figure,
     Figures,
+    Files,
     Fold,
     Group,
     Inline,
@@ -44,6 +45,7 @@ from visir.reports.page import (
 from visir.reports.plots import themed
 from visir.reports.table import Column, Interval, Number, Table
 from visir.storage import FolderChange, FolderKind, Manifest, check_version, new_folder, read_written_json
+from visir.storage.disk import check_name
 
 if TYPE_CHECKING:
     from visir.reports.plot import Plot
@@ -393,6 +395,9 @@ def _loaded(value: Any, depth: int = 0) -> Any:
     if not 0 <= (made.get("digits") or 0) <= _MOST_DIGITS:
         raise ValueError("digits of no number")
     _check_types(kind, made)
+    if kind is Files:
+        for file, _ in made["entries"]:
+            check_name(file)  # a link that leads out of the folder, or to another machine ("//host/x")
     return kind(**made | ({"draw": None} if kind is Chart else {}))
 
 

@@ -284,11 +284,6 @@ FILES = {
 """What lies beside the page in a checkpoint's folder."""
 
 
-def write_training_report(path: str | Path, folder: str | Path) -> Path:
-    """Write the page of the training that made a checkpoint, and return its path."""
-    return training_report(folder).write(path)
-
-
 def training_report(trained: TrainedModel | str | Path) -> StudyReport:
     """Describe the training that made a checkpoint."""
     folder = trained.path if isinstance(trained, TrainedModel) else Path(trained)

@@ -20,6 +20,7 @@ from visir.evaluation.assembly import Assembly
 from visir.evaluation.systems.base import System
 from visir.evaluation.systems.runs import RunSystem, by_task
 from visir.evaluation.systems.vectors import EncoderSystem, VectorSystem
+from visir.files import is_file, is_there
 from visir.records import (
     Embeddings,
     Items,
@@ -83,7 +84,7 @@ def opened(given: Any, tasks: Mapping[str, Task], *, device: str | None = None, 
         return by_task([_run_of_task(*task_and_file(fspath(file)), tasks) for file in given])
     if isinstance(given, str) and (named := task_and_file(given))[0]:
         return _run_of_task(*named, tasks)
-    if is_run_file(given) and not Path(given).is_file():
+    if is_run_file(given) and not is_file(given):
         raise ConfigurationError(
             f"{given}: no such file.", hint="name the file of a run, or a model", code="no-such-file"
         )
@@ -145,7 +146,7 @@ def task_and_file(name: str) -> tuple[str, str]:
     """The parts of TASK=FILE, a run; "" and the name where no task is named. A path may hold "=" too."""
     task, equals, file = name.partition("=")
     may_be_task = equals and not set(task) & set("/:?\\")  # which stand in the names of models
-    return (task, file) if may_be_task and not Path(name).exists() and is_run_file(file) else ("", name)
+    return (task, file) if may_be_task and not is_there(name) and is_run_file(file) else ("", name)
 
 
 def _run_of_task(task: str, given: Any, tasks: Mapping[str, Task]) -> Run:
