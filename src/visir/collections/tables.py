@@ -224,7 +224,7 @@ def json_lines(
     """The objects in a file of JSON lines, as `read_rows`. A line may also hold a list of objects, each a row."""
     # A file that is called .json may be one list of objects, over many lines.
     on_fault = on_fault or _raising(path)
-    if plain_name(path).lower().endswith(".json") and (rows := _whole_json(path)) is not None:
+    if plain_name(path).lower().endswith(".json") and (rows := whole_json(path)) is not None:
         yield from ((f"object {number}", row) for number, row in enumerate(rows, start=1))
         return
     for number, line in enumerate(iter_lines(path), start=1):
@@ -245,7 +245,7 @@ def json_lines(
             on_fault(NO_OBJECT, place, repr(line[:40].decode(errors="replace")))
 
 
-def _whole_json(path: Path) -> list[Row] | None:
+def whole_json(path: Path) -> list[Row] | None:
     """The rows of a file that is one list of objects, or one dictionary with such a list; None for any other."""
     if json_head(path)[:1] not in (b"[", b"{"):
         return None
@@ -414,7 +414,7 @@ def _parquet(path: Path, names: Sequence[str] | None = None) -> Iterator[tuple[s
     number = 0
     with reading_parquet(path, CollectionError):
         for batch in pq.ParquetFile(path).iter_batches(columns=names):
-            columns = [_to_microseconds(column) for column in batch.columns]
+            columns = [to_microseconds(column) for column in batch.columns]
             for row in pa.record_batch(columns, batch.schema.names).to_pylist():
                 number += 1
                 yield (
@@ -426,7 +426,7 @@ def _parquet(path: Path, names: Sequence[str] | None = None) -> Iterator[tuple[s
                 )
 
 
-def _to_microseconds(column: pa.Array) -> pa.Array:
+def to_microseconds(column: pa.Array) -> pa.Array:
     """Moments and durations as Python has them; what is finer needs pandas, and is lost there as well."""
     import pyarrow as pa
 
@@ -453,6 +453,7 @@ class OpenTable:
     read: Callable[[OnFault | None, Sequence[str] | None], Iterator[tuple[str, Row]]] = lambda on_fault, names: iter(())
     path: Path | None = None  # its file; None for one in memory
     layout: TextLayout | None = None  # of a text table
+    held: Mapping[str, Sequence[Any]] | None = None  # the columns of one in memory
 
     def rows(self, on_fault: OnFault | None = None, columns: Sequence[str] | None = None) -> Iterator[tuple[str, Row]]:
         """The rows as (place, row): the place is "line 7" or "row 7", as errors name it."""
@@ -506,7 +507,7 @@ def read_table(
             hint="a table is a file, a data frame, an Arrow table, {column: [cell, …]}, or a list of {column: cell}",
             code="no-table",
         )
-    return OpenTable(name, list(columns), lambda on_fault, names: table_rows(columns, name))
+    return OpenTable(name, list(columns), lambda on_fault, names: table_rows(columns, name), held=columns)
 
 
 def columns_of(value: Any, *, plain: bool = False) -> dict[str, list[Any]] | None:
@@ -782,7 +783,7 @@ def _json_columns(path: Path) -> list[str]:
         return []
     row, end = json.JSONDecoder().raw_decode(text, start)
     if text[:1] == "{" and not text[end:].strip():  # one object: what has the rows in it
-        row = next(iter(_whole_json(path) or []), {})
+        row = next(iter(whole_json(path) or []), {})
     return list(row)
 
 
