@@ -233,6 +233,7 @@ class DraftFiller:
             if found is None:
                 raise Odd
             _Columns(self, found, where).fill()
+            pa.default_memory_pool().release_unused()
         except (Odd, pa.ArrowException):
             self.add(table.rows(self.bad.row), where)
 
@@ -395,8 +396,10 @@ class _Columns:
 
         draft = filler.draft
         draft.ids, draft.splits, draft.captions = self.ids.to_pylist(), splits, captions
-        first_names = None if names is None else names.take(pa.array(self.rows[self.first]))
-        draft.names = [None] * len(self.first) if first_names is None else first_names.to_pylist()
+        if names is None:
+            draft.names = [None] * len(self.first)
+        else:
+            draft.names = [*draft.ids] if own is None else names.take(pa.array(self.rows[self.first])).to_pylist()
         if len(facts) > 1:
             python = arrow_table({name: value for name, value in facts.items() if isinstance(value, list)})
             draft.facts = pa.table({name: python[name] if isinstance(value, list) else value
