@@ -162,6 +162,7 @@ class BadRows:
     fault: Callable[[str], object]  # takes the faults
     how: str = "refuse"  # "skip" leaves out
     left_out: Counts = field(default_factory=Counts)  # what was left out
+    told: set[str] = field(default_factory=set)  # the tables of which the remedy was said
 
     def notes(self) -> list[str]:
         """What was left out, in sentences."""
@@ -176,7 +177,9 @@ class BadRows:
         if self.how == "skip":
             self.left_out.count(plural, f"{place}: {detail}" if detail else place, longest=_LONGEST)
         else:
-            self.fault(f"{message}; mend it, or leave such rows out: bad_rows=skip")
+            remedy = "" if self.name in self.told else "; mend it, or leave such rows out: bad_rows=skip"
+            self.told.add(self.name)
+            self.fault(f"{message}{remedy}")
 
 
 _LONGEST = 160
@@ -246,7 +249,7 @@ def json_lines(
 
 
 def whole_json(path: Path) -> list[Row] | None:
-    """The rows of a file that is one list of objects, or one dictionary with such a list; None for any other."""
+    """The rows of a file that is one list of objects, a dictionary with such a list, or {picture: captions}."""
     if json_head(path)[:1] not in (b"[", b"{"):
         return None
     with open_binary(path) as stream:
@@ -268,9 +271,17 @@ def whole_json(path: Path) -> list[Row] | None:
             value = [dict(zip(value["columns"], row, strict=False)) for row in value["data"]]
         elif parts and len(objects) == len(parts) and all(part.keys() == parts[0].keys() for part in parts):
             value = [{name: cells[key] for name, cells in value.items()} for key in parts[0]]  # orient="columns"
+        elif captions_by_picture(value) and all(map(is_picture_name, value)):
+            value = [{"image": name, "caption": captions} for name, captions in value.items()]
         else:
             value = lists[0] if len(lists) == 1 else None
     return value if value and all(isinstance(row, dict) for row in value) else None
+
+
+def captions_by_picture(value: Any) -> bool:
+    """Whether a value of JSON can be {"a.jpg": "a dog", "b.jpg": ["a cat", "a pet"]}."""
+    texts = [*chain.from_iterable(part if isinstance(part, list) else [part] for part in value.values())]
+    return bool(texts) and all(isinstance(text, str) for text in texts)
 
 
 def csv_columns(path: Path, on_fault: OnFault | None = None, layout: TextLayout | None = None) -> list[str]:

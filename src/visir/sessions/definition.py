@@ -553,7 +553,9 @@ def _no_offset(mapping: LogMapping) -> str:
     if mapping.unit != "iso":
         return "false"
     offset = "(z|[A-Z]{3,5}|Z|[A-Z][A-Za-z_]+/[A-Za-z_/]+|[T :][0-9]{1,2}.*[+−-][0-9]{1,2}(:?[0-9]{2})?\\]?)$"
-    return f"CASE WHEN wall IS NULL OR time_text LIKE '%Z' THEN false ELSE NOT regexp_matches(time_text, '{offset}') END"
+    return (
+        f"CASE WHEN wall IS NULL OR time_text LIKE '%Z' THEN false ELSE NOT regexp_matches(time_text, '{offset}') END"
+    )
 
 
 def _first(columns: tuple[str, ...], present: Collection[str]) -> str:

@@ -37,6 +37,7 @@ from visir.collections.tables import (
     OpenTable,
     TextLayout,
     arrow_table,
+    captions_by_picture,
     first_cells,
     is_table,
     is_text_table,
@@ -44,6 +45,7 @@ from visir.collections.tables import (
     read_table,
 )
 from visir.errors import CollectionError, VisirError
+from visir.files import read_json
 from visir.records.collection import LANGUAGE
 
 COLUMN_OPTIONS = (
@@ -166,6 +168,11 @@ def _advice(path: Path) -> str:
     """The columns of a table, and a line that opens it."""
     if not is_table(path):
         return ""
+    if key := _first_key(path):
+        return (
+            f'{key!r} is no name of a picture; it reads {{"a.jpg": "a dog", "b.jpg": ["a cat", "a pet"]}}, and a list, '
+            'or lines, of {"image": "a.jpg", "caption": "a dog"}'
+        )
     try:
         table = read_table(path)
         names, layout = table.columns, table.layout
@@ -187,6 +194,15 @@ def _advice(path: Path) -> str:
         f'it has the columns {shown}; name them: visir.open("{path.name}", image="{image}", caption="{caption}"), '
         f'or "{path.name}?image={image}&caption={caption}" in a command'
     )
+
+
+def _first_key(path: Path) -> str:
+    """The first key of a JSON file of {key: captions}; "" of any other file."""
+    try:
+        value = read_json(path) if json_head(path)[:1] == b"{" else None
+    except VisirError:
+        return ""
+    return str(next(iter(value))) if isinstance(value, dict) and captions_by_picture(value) else ""
 
 
 @dataclass(slots=True)
