@@ -316,11 +316,17 @@ def _delimited(path: Path, on_fault: OnFault | None, layout: TextLayout | None) 
         raise CollectionError(
             f"{path}, line 1: a column is named twice: {', '.join(columns)}.", code="column-named-twice"
         )
-    for start, values in cells:
+    known: dict[str, str] = {}  # a cell that stands often is one text in memory: colours, brands, prices
+    for number, (start, values) in enumerate(cells):
         if len(values) != len(columns):
             report(UNEVEN, f"line {start}", f"{len(values)} values for {len(columns)} columns")
         else:
-            yield f"line {start}", dict(zip(columns, values, strict=True))
+            one = known.setdefault if number < _LOOKED_AT else known.get
+            yield f"line {start}", dict(zip(columns, map(one, values, values), strict=True))
+
+
+_LOOKED_AT = 5_000
+"""Rows whose cells are kept, so that they are shared with later rows."""
 
 
 def _cells(path: Path, on_fault: OnFault, layout: TextLayout) -> Iterator[tuple[int, list[str]]]:
