@@ -202,7 +202,7 @@ def read_bytes(path: str | Path) -> bytes:
     with open_binary(path) as stream:
         try:
             return stream.read()
-        except _BROKEN as fault:
+        except BROKEN as fault:
             raise _undecompressed(path, fault) from fault
 
 
@@ -271,7 +271,7 @@ def iter_lines(path: str | Path) -> Iterator[bytes]:
             for number, line in enumerate(stream):
                 line = line.removeprefix(b"\xef\xbb\xbf") if number == 0 else line
                 yield line.removesuffix(b"\n").removesuffix(b"\r")
-        except _BROKEN as fault:
+        except BROKEN as fault:
             raise _undecompressed(path, fault) from fault
 
 
@@ -315,7 +315,8 @@ def cache_directory() -> Path:
     return Path(os.environ.get("VISIR_CACHE") or platformdirs.user_cache_dir("visir"))
 
 
-_BROKEN = (EOFError, OSError, lzma.LZMAError, zipfile.BadZipFile, zlib.error)
+BROKEN = (EOFError, OSError, lzma.LZMAError, zipfile.BadZipFile, zlib.error)
+"""What a file raises that cannot be read or decompressed to its end."""
 
 
 def _undecompressed(path: str | Path, fault: Exception) -> VisirError:

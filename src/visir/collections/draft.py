@@ -105,6 +105,8 @@ class Draft(SourceDraft):
     caption_images: list[str] = field(default_factory=list)
     # (m,) the language of each caption, None where it is unknown; empty where none is known.
     languages: list[str | None] = field(default_factory=list)
+    # The captions as a table (id, text, image_id, and language), for a reader with very many of them; in their place.
+    captions: pa.Table | None = None
     judgements: pa.Table | None = None  # judgements beside the links, as in `Collection`
     facts: pa.Table | None = None  # further columns by image, and `caption_facts` by caption, as in `Collection`
     caption_facts: pa.Table | None = None
@@ -178,6 +180,8 @@ class Draft(SourceDraft):
             "archive": self.column(self.archives),
             "split": text_column(self.splits, self.name),
         }
+        if self.captions is not None:
+            return pa.table(images), self.captions
         captions = {
             "id": text_column(self.caption_ids, self.name),
             "text": text_column(self.texts, self.name),

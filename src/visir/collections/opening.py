@@ -65,6 +65,10 @@ def read_memory(source: Any, *, name: str = "", bad_rows: str = "refuse", **colu
             )
         if not chosen.captions:
             draft.notes.append("no captions: no column has a usual name for them; caption= names it")
+        if _names_files(table.get(chosen.image or "")):
+            filler = DraftFiller(draft, chosen, bad_rows=bad_rows)
+            filler.add_table(opened)
+            return filler.finish()
         rows = list(opened.rows())
     else:
         given = [key for key, value in columns.items() if value is not None]
@@ -101,6 +105,11 @@ def read_memory(source: Any, *, name: str = "", bad_rows: str = "refuse", **colu
         draft.archives = [archive if path is not None and path.startswith("image#") else None for path in draft.paths]
         draft.names = []
     return draft
+
+
+def _names_files(cells: list[Any] | None) -> bool:
+    """Whether a column of images has names of files alone, and no pictures."""
+    return {*map(type, cells or ())} <= {str, type(None)}
 
 
 _PICTURE = {"bytes", "path"}

@@ -234,7 +234,10 @@ def _with_metadata(
             filler.bad.name = file
             filler.columns, filler.folder = table_columns, file.rsplit("/", 1)[0] + "/" if "/" in file else ""
             filler.split = _metadata_split_of(filler.folder)
-            filler.add(table.rows(filler.bad.row), where=f"{file}, ")
+            if len(metadata_files) == 1:
+                filler.add_table(table, where=f"{file}, ")
+            else:
+                filler.add(table.rows(filler.bad.row), where=f"{file}, ")
     filler.finish()
     # The metadata says exactly where pictures are, so nothing needs to be looked for elsewhere.
     pictures = {file for file in files if is_picture_name(file)}
