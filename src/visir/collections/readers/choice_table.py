@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,8 @@ from visir.collections.readers.locate import relative
 from visir.collections.readers.names import head, plain_name, plain_stem
 from visir.collections.readers.table import TableColumns
 from visir.collections.sources import Format, Option, bad_rows_option, one_of
-from visir.collections.tables import BadRows, OpenTable, is_table, pick, read_rows, read_table, sniffed_columns
+from visir.collections.tables import BadRows, OpenTable, is_table, pick, read_table, sniffed_columns
 from visir.errors import CollectionError
-from visir.files import read_json
 from visir.records.items import GROUP, IMAGE
 
 # What the readers of choice tasks share: files of records, checked values, categories from names of files.
@@ -47,26 +46,6 @@ def has_columns(path: Path, *names: str) -> bool:
         return False
     beginning = head(path)
     return all(f'"{key}"'.encode() in beginning for key in names)
-
-
-def records(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The records of a file with their ids: a list or a dictionary of JSON, lines of JSON, or Parquet."""
-    name = plain_name(path).lower()
-    if name.endswith((".parquet", *_LINES)):
-        skipped = set(pictures_in_cells(path))
-        columns = [column for column in pq.read_schema(path).names if column not in skipped] if skipped else None
-        for number, (_, row) in enumerate(read_rows(path, columns=columns)):
-            yield str(row["id"] if row.get("id") is not None else number), row
-        return
-    content = read_json(path)
-    if isinstance(content, dict):
-        content = [{"id": key, **value} if isinstance(value, dict) else value for key, value in content.items()]
-    if not isinstance(content, list):
-        raise CollectionError(f"{path}: expected a list or a dictionary of items, found {type(content).__name__}.")
-    for number, row in enumerate(content):
-        if not isinstance(row, dict):
-            raise CollectionError(f"{path}: item {number} is no object, but {str(row)[:40]!r}.")
-        yield str(row["id"] if row.get("id") is not None else number), row
 
 
 WRONG = (
