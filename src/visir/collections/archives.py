@@ -108,7 +108,7 @@ class ZipArchive:
         self.path = path
         try:
             with zipfile.ZipFile(path) as opened:
-                self._members = {member.filename: member for member in opened.infolist() if not member.is_dir()}
+                self._members = zip_members(opened)
         except (zipfile.BadZipFile, NotImplementedError) as fault:  # the latter: a version that does not exist yet
             what, remedy = of_another_kind(RandomFile(path).read_at(0, 512))
             raise CollectionError(
@@ -124,7 +124,7 @@ class ZipArchive:
 
     def read(self, name: str) -> bytes:
         """The bytes of one member, checked against the checksum in the archive."""
-        member = self._members.get(name)
+        member = self._members.get(name) or self._members.get(name.replace("\\", "/"))
         if member is None:
             raise ImageError(f"{self.path}: no member {name!r}.", code="no-member")
         check_member_size(self.path, name, member.file_size, member.compress_size)
@@ -165,6 +165,16 @@ class ZipArchive:
         return data
 
 
+def zip_members(opened: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
+    """The files in a zip by their names; some programs of Windows write a backslash where the format has a slash."""
+    members = {member.filename: member for member in opened.infolist()}
+    members = {
+        slashed if (slashed := name.replace("\\", "/")) not in members else name: member
+        for name, member in members.items()
+    }
+    return {name: member for name, member in members.items() if not name.endswith("/")}
+
+
 def _at_most(stream: IO[bytes], size: int) -> Iterator[bytes]:
     """What a stream gives until it ends, or has given so much; unpacked from 4 kB at a time."""
     while size > 0 and (part := stream.read(4096)):
@@ -185,6 +195,11 @@ def check_member_size(path: Path, name: str, size: int, packed: int) -> None:
         hint="if it is meant, unpack it first",
         code="decompression-bomb",
     )
+
+
+_MOST_SMALL = 8
+_small: dict[str, tuple[dict[str, tuple[int, int]], list[str], bool]] = {}
+"""What was read in small tars, as long as there are few: a tar is looked into before its format is known."""
 
 
 class TarArchive:
@@ -228,7 +243,14 @@ class TarArchive:
             columns = orjson.loads((store.path(key) / "index.json").read_bytes())
             self.links, self.goes_on = columns["links"], columns["goes on"]
             return dict(zip(columns["names"], zip(columns["offsets"], columns["sizes"], strict=True), strict=True))
+        if (known := _small.get(key)) is not None:
+            index, self.links, self.goes_on = known
+            return index
         index = self._scan()
+        if len(index) < KEEP_INDEX_FROM:
+            if len(_small) >= _MOST_SMALL:
+                _small.clear()
+            _small[key] = index, self.links, self.goes_on
         if len(index) >= KEEP_INDEX_FROM:
             offsets, sizes = zip(*index.values(), strict=True)
             with store.writing(key, waiting=f"another process is reading {self.path}; waiting for it") as change:
