@@ -454,17 +454,17 @@ def _flat_pages(path: Path) -> TaskDraft:
     alone = 0
     for file in files:
         split = file.stem.partition("-")[0]
-        cells = PictureCells.of(file, "image")
+        place = relative(file, root)
+        cells, others = PictureCells.of(file, "image", place) or (None, None)
         if cells is None:
             raise vidore.lacks(path, f"no pictures in the column image of {file.name}")
-        place = relative(file, root)
-        for row, (line, values) in enumerate(read_rows(file, columns=cells.others)):
-            page, member = (ids_in([values["image_filename"]]) or [""])[0], cells.member(row)
-            if not page or member is None:
+        for row, (line, values) in enumerate(read_rows(file, columns=others)):
+            page, cell = (ids_in([values["image_filename"]]) or [""])[0], cells(row)
+            if not page or cell is None:
                 draft.fault(f"{place}, {line}: no {'picture' if page else 'image_filename'}")
                 continue
             if page not in draft.documents.known:
-                draft.add_item("documents", page, None, cell=(member, place))
+                draft.add_item("documents", page, None, cell=cell)
             text = values["query"]
             if not text:
                 alone += 1

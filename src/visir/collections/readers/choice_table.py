@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from visir.collections.archives import pictures_in_cells
+from visir.collections.archives import PictureCells
 from visir.collections.cells import id_of, is_missing, says_nothing
 from visir.collections.draft import ChoiceDraft, Missing
 from visir.collections.held_pictures import HeldPictures, is_picture
@@ -138,27 +138,18 @@ def read(
     draft = ChoiceDraft(*where, missing=missing)
     bad = BadRows(table.name if path is None else path.name, draft.fault, bad_rows)
     picture, held = columns.image[0], HeldPictures()
-    in_cells = path is not None and picture in pictures_in_cells(path)
-    texts_only = [column for column in table.columns if column != picture] if in_cells else None
-    rows = list(table.rows(bad.row, texts_only))
-    if in_cells and path is not None:
-        cells = [(f"{picture}#{number}", relative(path, draft.root)) for number in range(len(rows))]
-        places = [[cell] for cell in cells]
-    else:
-        numbers = [held.add(row[picture], place) if is_picture(row.get(picture)) else None for place, row in rows]
-        archive = str(held.write()) if len(held) else ""
-        places = [[] if number is None else [(f"image#{number}", archive)] for number in numbers]
+    cells, others = (PictureCells.of(path, picture, relative(path, draft.root)) if path else None) or (None, None)
+    rows = list(table.rows(bad.row, others))
+    numbers = [held.add(row[picture], place) if is_picture(row.get(picture)) else None for place, row in rows]
+    archive = str(held.write()) if len(held) else ""
     for number, (place, row) in enumerate(rows):
-        row["cells"] = places[number]
-        add_choice(draft, columns, _own(columns, row, number), place, row, bad=bad)
+        in_memory = None if numbers[number] is None else (f"image#{numbers[number]}", archive)
+        row["cells"] = list(filter(None, [cells(number) if cells else in_memory]))
+        own = row.get(columns.id) if columns.id else None
+        add_choice(draft, columns, str(number) if is_missing(own) else id_of(own), place, row, bad=bad)
     for note in bad.notes():
         draft.remark(note)
     return draft
-
-
-def _own(columns: ChoiceColumns, row: Mapping[str, Any], number: int) -> str:
-    own = row.get(columns.id) if columns.id else None
-    return str(number) if is_missing(own) else id_of(own)
 
 
 def add_choice(
