@@ -15,7 +15,8 @@ from functools import cached_property, lru_cache, partial, reduce
 from itertools import accumulate, chain
 from lzma import LZMAError
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any, Protocol, TypeVar
+from weakref import WeakValueDictionary
 
 import orjson
 import pyarrow as pa
@@ -81,7 +82,25 @@ def open_archive(path: str | Path) -> Archive:
             hint=hint if is_tar else f"supported: {', '.join(ARCHIVE_SUFFIXES)}",
             code="not-archive-read",
         )
-    return kind(path)  # type: ignore[call-arg]
+    return opened_as(kind, path)
+
+
+_Kind = TypeVar("_Kind", bound=Archive)
+_open: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
+"""Archives that somebody holds: who asks for one of them again need not look through it again."""
+
+
+def opened_as(kind: type[_Kind], path: Path) -> _Kind:
+    """The archive of a kind at a path."""
+    try:
+        status = path.stat()
+    except OSError:  # the archive says so
+        return kind(path)  # type: ignore[call-arg]
+    key = (kind, str(path), status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    opened: _Kind | None = _open.get(key)
+    if opened is None:
+        opened = _open[key] = kind(path)  # type: ignore[call-arg]
+    return opened
 
 
 class RandomFile:
@@ -198,11 +217,6 @@ def check_member_size(path: Path, name: str, size: int, packed: int) -> None:
     )
 
 
-_MOST_SMALL = 8
-_small: dict[str, tuple[dict[str, tuple[int, int]], list[str], bool]] = {}
-"""What was read in small tars, as long as there are few: a tar is looked into before its format is known."""
-
-
 class TarArchive:
     """An uncompressed tar, read through an index of offsets that is made once and, for large tars, kept on disk."""
 
@@ -244,14 +258,7 @@ class TarArchive:
             columns = orjson.loads((store.path(key) / "index.json").read_bytes())
             self.links, self.goes_on = columns["links"], columns["goes on"]
             return dict(zip(columns["names"], zip(columns["offsets"], columns["sizes"], strict=True), strict=True))
-        if (known := _small.get(key)) is not None:
-            index, self.links, self.goes_on = known
-            return index
         index = self._scan()
-        if len(index) < KEEP_INDEX_FROM:
-            if len(_small) >= _MOST_SMALL:
-                _small.clear()
-            _small[key] = index, self.links, self.goes_on
         if len(index) >= KEEP_INDEX_FROM:
             offsets, sizes = zip(*index.values(), strict=True)
             with store.writing(key, waiting=f"another process is reading {self.path}; waiting for it") as change:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 from urllib.parse import unquote
 
-from visir.collections.archives import open_archive
+from visir.collections.archives import Archive, open_archive
 from visir.collections.draft import SourceDraft
 from visir.collections.own_folders import check_no_own_folder
 from visir.collections.picture_kinds import is_picture_name, left_out, of_another_kind
@@ -149,6 +149,7 @@ class FoundSource(Generic[AnyFormat]):
     path: Path  # the file or folder
     options: dict[str, Any]  # what stood behind the question mark, as text
     unpacked: Unpacked | None = None  # where the path is an archive: its tables
+    archive: Archive | None = None  # which is held, so that nobody looks through it again
 
     def take(self, name: str, value: Any = None) -> Any:
         """Take an option out: `value` unless that is None, else what the text says, else None."""
@@ -196,17 +197,20 @@ def find_source(
                 code="no-such-file-folder",
             )
         sniffed, path = _sniffed(path, kind, {*options, *given} - set(_OF_ALL))
-        inside = _in_archive(path, kind) if sniffed.name in _OF_ARCHIVES else None
-        return (
-            FoundSource(sniffed, path, options) if inside is None else FoundSource(inside[0], path, options, inside[1])
-        )
+        if sniffed.name not in _OF_ARCHIVES or not _is_archive(path):
+            return FoundSource(sniffed, path, options)
+        archive = open_archive(path)
+        inside = _in_archive(archive, path, kind)
+        return FoundSource(inside[0] if inside else sniffed, path, options, inside[1] if inside else None, archive)
     named = kind.formats.get(name)
     if named.one_file and path.is_dir():
         raise CollectionError(
             f"{path}: a folder; {named.name} is a file.", hint=f"layout: {named.layout}", code="a-folder"
         )
-    inside = None if named.sniff(path) else _in_archive(path, kind, name)
-    return FoundSource(named, path, options, None if inside is None else inside[1])
+    if named.sniff(path) or not _is_archive(path):
+        return FoundSource(named, path, options)
+    inside = _in_archive(open_archive(path), path, kind, name)
+    return FoundSource(named, path, options, inside[1] if inside else None)
 
 
 # Tables that lie in a zip or tar beside their pictures: unpacked for as long as they are read.
@@ -248,16 +252,23 @@ class Unpacked:
         return draft
 
 
+def _is_archive(path: Path) -> bool:
+    return path.suffix.lower() in (".zip", ".tar") and path.is_file()
+
+
 def _in_archive(
-    path: Path, kind: SourceKind[AnyFormat], wanted: str | None = None
+    archive: Archive, path: Path, kind: SourceKind[AnyFormat], wanted: str | None = None
 ) -> tuple[AnyFormat, Unpacked] | None:
-    """The only source among the tables of a zip or tar, of a format; None where there is none, or there are several."""
-    if path.suffix.lower() not in (".zip", ".tar") or not path.is_file():
-        return None
-    archive = open_archive(path)
+    """The only source among the tables of an archive, of a format; None where there is none, or there are several."""
     names = list(archive.names())
-    tables = [name for name in _not_of_pictures(names) if name.lower().endswith(_UNPACKED) and _is_plain(name)]
+    tables = [name for name in names if name.lower().endswith(_UNPACKED)]
+    if len(tables) > _MOST_UNPACKED:  # most are texts of pictures
+        tables = [name for name in tables if name.rpartition(".")[2].lower() not in _OF_PICTURES]
     if not 0 < len(tables) <= _MOST_UNPACKED or any(base_of(name) in (*METADATA, MANIFEST) for name in names):
+        return None
+    others = {*_not_of_pictures(names)}
+    tables = [name for name in tables if name in others and _is_plain(name)]
+    if not tables:
         return None
     scratch = Scratch.temporary("tables")
     for name in tables:
@@ -354,12 +365,12 @@ def _sniffed(path: Path, kind: SourceKind[AnyFormat], options: Set[str]) -> tupl
 
 def _not_of_pictures(names: Sequence[str]) -> list[str]:
     """The files but pictures and what tells of one of them (`001.txt`, `001.json` beside `001.jpg`)."""
-    stems = {name.rpartition(".")[0] for name in names if is_picture_name(name)}
+    pictures = set(filter(is_picture_name, names))
+    stems = {name.rpartition(".")[0] for name in pictures}
     return [
         name
-        for name in sorted(names)
-        if not is_picture_name(name)
-        and (name.rpartition(".")[2].lower() not in _OF_PICTURES or name.rpartition(".")[0] not in stems)
+        for name in sorted({*names} - pictures)
+        if name.rpartition(".")[2].lower() not in _OF_PICTURES or name.rpartition(".")[0] not in stems
     ]
 
 
