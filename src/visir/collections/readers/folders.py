@@ -21,7 +21,7 @@ from visir.collections.picture_kinds import (
     picture_endings,
 )
 from visir.collections.readers.locate import base_of, file_key, note_unread, spelling_note, walk
-from visir.collections.readers.names import CAPTION_ENDINGS, SPLITS, escaped
+from visir.collections.readers.names import CAPTION_ENDINGS, METADATA, SPLITS, escaped
 from visir.collections.readers.table import COLUMN_OPTIONS, DraftFiller, TableColumns
 from visir.collections.sources import bad_rows_option, reader_of
 from visir.collections.tables import is_table, read_table
@@ -174,9 +174,6 @@ def _photos_sniff(path: Path) -> bool:
 
 
 # A folder of pictures with `metadata.{jsonl,csv,parquet}`: the `imagefolder` convention of Hugging Face `datasets`.
-
-
-METADATA = ("metadata.jsonl", "metadata.csv", "metadata.parquet")
 
 
 @reader_of(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bisect
 import itertools
 import re
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from visir.collections.archives import ArrowArchive, image_columns, pictures_in_cells
+from visir.collections.archives import ArrowArchive, PictureCells, image_columns, pictures_in_cells
 from visir.collections.draft import Draft
 from visir.collections.readers.locate import relative
 from visir.collections.readers.names import SPLITS
@@ -369,31 +368,5 @@ def dataset_table(dataset: Any, name: str, image: str | None = None, split: str 
             f"{name}: which column has the pictures: {', '.join(columns)}?",
             hint='say it: query_image_column="COLUMN", or document_image_column="COLUMN"',
         )
-    return TaskTable(name, rows, split, _Cells(dataset.select_columns([column]), column))
-
-
-class _Cells:
-    """Where the pictures of a data set are, row by row."""
-
-    def __init__(self, dataset: Any, column: str) -> None:
-        self._column = column
-        files = saved_files(saved_dataset(dataset))
-        tables = [ArrowArchive(file).table for file in files]
-        self._files = [str(file.absolute()) for file in files]
-        self._starts = [0, *itertools.accumulate(table.num_rows for table in tables)]
-        self._present = [_present(table[column]) for table in tables]
-
-    def __call__(self, row: int) -> tuple[str, str] | None:
-        file = bisect.bisect_right(self._starts, row) - 1
-        inside = row - self._starts[file]
-        return (f"{self._column}#{inside}", self._files[file]) if self._present[file][inside] else None
-
-
-def _present(column: Any) -> list[bool]:
-    valid = pc.is_valid(column)
-    if pa.types.is_struct(column.type):
-        held = [pc.is_valid(pc.struct_field(column, name)) for name in ("bytes", "path")
-                if column.type.get_field_index(name) >= 0]  # fmt: skip
-        valid = pc.and_(valid, pc.or_(held[0], held[1]) if len(held) == 2 else held[0])
-    present: list[bool] = valid.to_pylist()
-    return present
+    files = saved_files(saved_dataset(dataset.select_columns([column])))
+    return TaskTable(name, rows, split, PictureCells({str(file.absolute()): file for file in files}, column))
