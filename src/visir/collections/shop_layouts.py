@@ -7,7 +7,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -19,7 +19,7 @@ from visir.collections.cells import Counts, text_of
 from visir.collections.draft import Draft
 from visir.collections.readers.names import compare_counts, whole
 from visir.collections.readers.products import CatalogueDraft, fill
-from visir.collections.readers.shop_exports import NEUTRAL, paths_of
+from visir.collections.readers.shop_exports import AMAZON, FASHION, FLIPKART, NEUTRAL, paths_of
 from visir.collections.sources import Format, Option, one_of, reader_of
 from visir.collections.tables import BadRows, RowFault, json_lines, read_rows
 from visir.errors import CollectionError, nearest
@@ -452,6 +452,13 @@ ABO_PRODUCTS = Format(
     ),
     read=read_abo_products,
 )
+
+
+PRODUCTS = tuple(
+    replace(format, name="abo-products" if format is ABO_PRODUCTS else format.name, sniff=lambda path: False)
+    for format in (FLIPKART, FASHION, AMAZON, ABO_PRODUCTS)
+)
+"""The published catalogues as collections of products, where somebody names them: `abo` is that of captions."""
 
 
 # Fashion200k: pictures of women's clothes from a shop's catalogue, with a line of description each.

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from visir.display import Displayed
 from visir.errors import CollectionError, nearest
-
-if TYPE_CHECKING:
-    from visir.records.catalogue import Catalogue
 
 # The ids of categories, which are their paths from the root, and parents that go round in a circle.
 
@@ -61,6 +58,14 @@ NONE = -1
 """No category: above a root, or as the common ancestor of two trees."""
 
 
+class HasCategories(Protocol):
+    """What has a tree: a `Catalogue`."""
+
+    @property
+    def categories(self) -> pa.Table:
+        """One row per category: `id`, `name`, `parent`."""
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class CategoryTree(Displayed):
     """Categories by row, in any order. `CategoryTree.of(catalogue)` makes it; a catalogue has no cycles or orphans.
@@ -83,7 +88,7 @@ class CategoryTree(Displayed):
     parents: np.ndarray
 
     @classmethod
-    def of(cls, catalogue: Catalogue) -> CategoryTree:
+    def of(cls, catalogue: HasCategories) -> CategoryTree:
         """The tree of a catalogue; row i is row i of `catalogue.categories`."""
         table = catalogue.categories
         ids = tuple(table["id"].to_pylist())

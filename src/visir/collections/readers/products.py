@@ -34,12 +34,14 @@ from visir.collections.readers.shop_columns import (
     CATEGORY,
     COLUMN_OPTIONS,
     ID,
+    IMPACT,
     NAMES_ITSELF,
     ShopColumns,
     by_plain_name,
     is_shop,
 )
 from visir.collections.readers.shop_fields import (
+    Amount,
     Prices,
     Variant,
     field_columns,
@@ -112,6 +114,7 @@ class CatalogueDraft(Draft):
     categorised: bool = True  # whether there is a column of categories at all
     attribute_columns: Sequence[str] = ()  # columns that are an attribute each
     prices: Prices = field(default_factory=lambda: Prices({}, []))  # of the products
+    of_variants: Prices = field(default_factory=lambda: Prices({}, []))  # of their variants
     decimal: str | None = None  # what stands before the cents
     day: int | None = None  # the moment whose sales count
 
@@ -164,8 +167,13 @@ class CatalogueDraft(Draft):
                 if not is_there:
                     of_collection.count(f"without a {what}", product)
         rows, places = [about.row for about in every], [about.place for about in every]
-        self.prices = read_prices(self.columns, rows, places, self.report, lambda text: self.doubt(_DOUBTFUL, text),
-                                  decimal=self.decimal, day=self.day)  # fmt: skip
+        variants = [(about, variant) for about in every for variant in about.variants]
+        sold = [_priced(variant.row, about.row, self.columns) for about, variant in variants]
+        prices = read_prices(
+            self.columns, rows + sold, places + [variant.place for _, variant in variants], self.report,
+            lambda text: self.doubt(_DOUBTFUL, text), count=len(rows), decimal=self.decimal, day=self.day,
+        )  # fmt: skip
+        self.prices, self.of_variants = prices.part(0, len(rows)), prices.part(len(rows), None)
         self._fields = field_columns(self.columns, [(about.place, about.row, about.variants) for about in every],
                                      self.prices, self.decimal, of_collection)  # fmt: skip
         for product, price in zip(self.products, self._fields.get("price", ()), strict=False):
@@ -363,12 +371,18 @@ class _Products:
         every = [(product, about, variant) for product, about in draft.products.items() for variant in about.variants]
         if columns is None or not every:
             return VARIANTS.empty_table()
-        rows, places = [variant.row for _, _, variant in every], [variant.place for _, _, variant in every]
-        paid = read_prices(columns, rows, places, Counts(), lambda text: None, decimal=draft.decimal, day=draft.day)
+        nothing: list[Amount] = [((), None)] * len(every)
+        prices = draft.of_variants
+        impacts = next((own for name, own in prices.columns.items() if plain_column(name) == IMPACT), nothing)
+        of_products = dict(zip(draft.products, draft.prices.paid, strict=False))
         kept = {product for product, _ in self.paths}
         listed = []
-        for (product, about, variant), (numbers, currency) in zip(every, paid.paid or [((), None)] * len(every),
-                                                                  strict=True):  # fmt: skip
+        for (product, about, variant), (numbers, currency), (impact, _) in zip(
+            every, prices.paid or nothing, impacts, strict=True
+        ):
+            if not numbers:
+                numbers, currency = of_products.get(product, ((), None))
+                numbers = tuple(number + sum(impact) for number in numbers)
             if product not in kept:
                 continue
             named = named_values(columns, variant.row, about.row)
@@ -519,7 +533,7 @@ def fill(
     """Put the products of rows into a draft; `joins` says whether several rows may be of one product."""
     draft.columns, report = columns, draft.report
     product_of = _of_variants(columns, rows, report)
-    later: list[tuple[str, ShopProduct, str | None]] = []  # variants that stand before their product
+    later: list[tuple[str, ShopProduct, str | None]] = []  # variants of a product whose own row may stand below
     for place, row in rows:
         own = _id(row.get(columns.id))
         product, is_variant, waits = product_of(row, place, own)
@@ -546,7 +560,7 @@ def fill(
             title = None
         title = text_of(title)
         now = ShopProduct(place, title or "", row, list(pictures), list(paths), is_whole)
-        if is_variant and waits and product not in draft.products:
+        if is_variant and waits:
             later.append((product, now, own))
         elif (before := draft.products.setdefault(product, now)) is not now:
             if joins:
@@ -646,8 +660,9 @@ def _categories(
         return of_levels, ""
     column = columns.category[0]
     cells = [cell for _, row in rows if (cell := row.get(column)) not in (None, "")]
-    if paths_separator is None and re.search(r"\(x, ?y", column):  # PrestaShop says in the header how it is written
-        paths_separator = ","
+    if re.search(r"\(x, ?y", column):  # PrestaShop says in the header how it is written
+        paths_separator = "," if paths_separator is None else paths_separator
+        separator = "/" if separator is None and any("/" in str(cell) for cell in cells) else separator
     style = CategoryStyle.find(f"{path}, column {column!r}", cells, separator=separator,
                                paths_separator=paths_separator)  # fmt: skip
     deepest, most, shown = None, 0, ""
@@ -697,14 +712,37 @@ def _join(
                  f"{product!r}: {now.place} to {before.place}")  # fmt: skip
     offers = {*values, columns.variant, *columns.prices, columns.stock} - {None}
     if own != product or any(now.row.get(name) not in (None, "") for name in offers if name):
-        if own == product and not before.variants:  # the first row is a variant too
+        is_first = own == product and not before.variants  # the first row may be a variant too
+        if is_first and not _is_whole_product(before.row, now.row, values):
             before.variants.append(Variant(before.place, _called(before.row, columns), dict(before.row)))
         before.variants.append(Variant(now.place, own if own != product else _called(now.row, columns), now.row))
-    before.row |= {name: cell for name, cell in now.row.items() if before.row.get(name) in (None, "")}
+    # The price of a sale, its days and the regular price of a product are those of one row.
+    priced = {*columns.prices, *columns.sale.all}
+    has_price = is_variant and any(before.row.get(name) not in (None, "") for name in columns.prices)
+    before.row |= {name: cell for name, cell in now.row.items()
+                   if before.row.get(name) in (None, "") and not (has_price and name in priced)}  # fmt: skip
     before.title = before.title or now.title
     before.pictures += [name for name in now.pictures if name not in before.pictures]
     before.is_whole = before.is_whole if before.paths else now.is_whole
     before.paths += [names for names in now.paths if names not in before.paths]
+
+
+def _priced(row: dict[str, Any], product: dict[str, Any], columns: ShopColumns) -> dict[str, Any]:
+    """The row of a variant with the days and discounts of its product where it has none."""
+    own = columns.sale.all
+    if not own or any(row.get(name) not in (None, "") for name in own):
+        return row
+    return row | {name: product.get(name) for name in own}
+
+
+def _is_whole_product(row: Mapping[str, Any], variant: Mapping[str, Any], values: Iterable[str]) -> bool:
+    """Whether a row is of the product, not of a variant as the other is: it has no size, or lists them all."""
+    pairs = [(str(row.get(name) or ""), str(variant.get(name) or "")) for name in values]
+    of_variant = [(own, other) for own, other in pairs if other]
+    return bool(of_variant) and (
+        not any(own for own, _ in pairs)
+        or any(own != other and other in re.split(r"[;,|]\s*", own) for own, other in of_variant)
+    )
 
 
 def _called(row: Mapping[str, Any], columns: ShopColumns) -> str | None:

@@ -14,20 +14,21 @@ from visir.collections.sources import Option, one_of
 from visir.collections.tables import plain_column
 from visir.errors import CollectionError, nearest
 
-ID = ("id", "product_id", "productid", "uniq_id", "unique_id", "item_id", "asin", "url_handle", "sku", "item_sku",
-      "seller_sku", "article_id", "product_code", "article_number", "artikelnummer", "parent_asin", "handle", "pid",
-      "gtin", "ean", "code")  # fmt: skip
+ID = ("id", "product_id", "productid", "uniq_id", "unique_id", "item_id", "asin", "url_handle", "handleid", "sku",
+      "item_sku", "seller_sku", "article_id", "product_code", "article_number", "artikelnummer", "parent_asin",
+      "handle", "pid", "gtin", "ean", "code")  # fmt: skip
 TITLE = ("title", "product_title", "product_name", "productname", "productdisplayname", "product_display_name",
          "display_name", "item_name", "prod_name", "name", "produktname", "bezeichnung", "post_title")  # fmt: skip
 DESCRIPTION = ("description", "product_description", "about_product", "body_html", "body", "long_description",
-               "short_description", "detail_desc", "beschreibung")  # fmt: skip
+               "short_description", "detail_desc", "beschreibung", "post_content")  # fmt: skip
 IMAGE = ("image", "images", "image_path", "image_paths", "file_name", "filename", "image_file", "image_name",
          "picture", "pictures", "photo", "photos", "image_url", "image_urls", "image_link", "img_link", "image_src",
-         "img", "bild", "base_image", "main_image", "main_image_url", "product_image_url")  # fmt: skip
+         "img", "bild", "base_image", "main_image", "main_image_url", "product_image_url",
+         "productimageurl")  # fmt: skip
 CATEGORY = ("category_path", "category_paths", "category_tree", "product_category_tree", "breadcrumbs", "breadcrumb",
             "category", "categories", "product_category", "product_categories", "google_product_category",
             "product_type", "product_type_name", "kategorie", "department", "item_type", "item_type_keyword",
-            "feed_product_type", "tax_product_cat", "type")  # fmt: skip
+            "feed_product_type", "tax_product_cat", "collection", "collections", "type")  # fmt: skip
 PRICE = ("price_tax_incl", "price_tax_included", "price", "selling_price",
          "sale_price", "discounted_price", "current_price", "final_price", "unit_price",
          "price_eur", "price_usd", "price_gbp", "standard_price", "your_price", "retail_price", "list_price",
@@ -38,7 +39,7 @@ SALE = ("sale_price", "special_price", "discounted_price")
 _PAID = tuple(dict.fromkeys((*SALE, *PRICE)))
 """The same, of several the one first that customers pay where it is there."""
 BRAND = ("brand", "brand_name", "manufacturer", "vendor", "store", "make", "marke", "hersteller", "brands")
-CURRENCY = ("currency", "currency_code", "waehrung")
+CURRENCY = ("currency", "currency_code", "pricecurrency", "price_currency", "waehrung")
 GROUP = ("item_group_id", "parent", "parent_sku", "parent_id", "parent_asin")
 """What names the product of which a row is a variant: a name of its own, or the id or SKU of another row."""
 NAMES_ITSELF = frozenset(("item_group_id", "parent_asin"))
@@ -51,6 +52,7 @@ VARIATIONS = ("configurable_variations",)
 AVAILABILITY = ("availability", "in_stock", "is_in_stock", "instock", "stock_status", "availability_status",
                 "verfuegbarkeit")  # fmt: skip
 STOCK = ("stock", "stock_quantity", "quantity", "qty", "inventory_quantity", "variant_inventory_qty", "inventory",
+         "current_stock_level", "quantity_to_sell_on_facebook",
          "stock_level", "lagerbestand")  # fmt: skip
 SALE_FROM = ("date_sale_price_starts", "special_price_from_date", "special_price_from", "special_from_date",
              "sale_from_date", "sale_start_date", "sale_price_start_date", "discount_from")  # fmt: skip
@@ -60,7 +62,12 @@ SALE_DATES = ("sale_price_effective_date",)
 """The first and the last day of a sale, in columns of their own or with a slash between them."""
 DISCOUNT = ("discount_amount", "discount_percent")
 """What PrestaShop takes off a price: an amount, or a share."""
-_OPTION = re.compile(r"(?:option|attribute)_?(\d+)_(name|values?)(?:_s)?")
+DISCOUNTS = (("discountvalue", "discount_value"), ("discountmode", "discount_mode"))
+"""What Wix takes off, and which of both it is."""
+IMPACT = "impact_on_price"
+"""What PrestaShop adds to the price of a product for a combination."""
+_OPTION = re.compile(r"(?:option|attribute|variation)_?(?P<number>\d+)_(?P<what>name|value)s?(?:_s)?"
+                     r"|productoption(?P<wix>name|description)(?P<at>\d+)")  # fmt: skip
 OPTIONS = frozenset(("size", "color", "colour", "material", "pattern", "size_name", "color_name", "colour_name",
                      "style_name", "flavor_name", "scent_name", "groesse", "farbe"))  # fmt: skip
 """What variants of a product usually differ in."""
@@ -77,7 +84,7 @@ _NAMED_LEVELS = (
     ("category", "subcategory", "subsubcategory"),
     ("category", "sub_category", "sub_sub_category"),
 )
-_IMAGES = re.compile(r"(?:additional_|other_)?(?:image|picture|photo|img)(?:_(?:url|link|src|path|file))?_?\d+"
+_IMAGES = re.compile(r"(?:additional_|other_|product_)?(?:image|picture|photo|img)(?:_(?:url|link|src|path|file))?_?\d+"
                      r"|(?:additional|variant|lifestyle)_image(?:_link|_url|_src)?s?")  # fmt: skip
 _MONEY = re.compile(r"(?:^|_)(?:price|preis|prix|precio|mrp|msrp|rrp|uvp)(?:_|$)")
 
@@ -98,6 +105,14 @@ class SaleColumns:
     both: str | None = None  # both, with a slash between them
     amount: str | None = None  # what is taken off the price
     percent: str | None = None  # the same in hundredths
+    value: str | None = None  # one of both, as the next says
+    mode: str | None = None  # which of both
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """The columns that are there, without the prices."""
+        found = (self.first, self.last, self.both, self.amount, self.percent, self.value, self.mode)
+        return tuple(name for name in found if name)
 
 
 @dataclass(frozen=True)
@@ -201,16 +216,19 @@ class ShopColumns:
         numbered: dict[str, dict[str, str]] = {}
         for key, name in by_name.items():
             if match := _OPTION.fullmatch(key):
-                numbered.setdefault(f"{key[:3]}{match[1]}", {})[match[2][:4]] = name
-        options = tuple((pair["name"], pair["valu"]) for pair in numbered.values() if len(pair) == 2)
+                what = "name" if "name" in (match["what"], match["wix"]) else "value"
+                numbered.setdefault(f"{key[:3]}{match['number'] or match['at']}", {})[what] = name
+        options = tuple((pair["name"], pair["value"]) for pair in numbered.values() if len(pair) == 2)
         listed = tuple((by_name[name], by_name[value]) for name, value in LISTED_OPTIONS.items()
                        if name in by_name and value in by_name)  # fmt: skip
         differing = tuple(name for name in columns if plain_column(name) in OPTIONS)
         named = tuple(dict.fromkeys(by_name[name] for name in NAMED_VALUES if name in by_name))
         presta = any(plain_column(name).startswith("price_tax_") for name in prices)
         dated = prices if presta else [name for name in prices if plain_column(name) in SALE]
+        off, modes = (usual(names) for names in DISCOUNTS)
         sale = SaleColumns(frozenset(dated), usual(SALE_FROM), usual(SALE_TO), usual(SALE_DATES),
-                           *(usual((name,)) if presta else None for name in DISCOUNT))  # fmt: skip
+                           *(usual((name,)) if presta else None for name in DISCOUNT),
+                           *((off, modes) if off and modes else (None, None)))  # fmt: skip
         if identifier is None and not faults:
             raise CollectionError(
                 f"{path}, line 1: no column of product ids.",

@@ -37,6 +37,11 @@ class Prices:
     paid: list[Amount]  # what customers pay for each
     taken: dict[str, int] = field(default_factory=dict)  # how often each column had the price that is paid
 
+    def part(self, start: int, end: int | None) -> Prices:
+        """Those of some rows."""
+        columns = {name: amounts[start:end] for name, amounts in self.columns.items()}
+        return Prices(columns, self.paid[start:end], self.taken)
+
 
 def read_prices(
     columns: ShopColumns,
@@ -45,12 +50,14 @@ def read_prices(
     report: Counts,
     doubt: Callable[[str], object],
     *,
+    count: int,
     decimal: str | None = None,
     day: int | None = None,
 ) -> Prices:
     """The prices of rows; `doubt` gets cells that can be read in two ways."""
+    # count: How many of the rows are of products; of the others, which are of variants, nothing is counted.
     # day: The moment whose sales count, in microseconds since 1970; None for now.
-    read = {name: _money(name, rows, places, decimal, doubt, report) for name in columns.money}
+    read = {name: _money(name, rows, places, decimal, doubt, report, count) for name in columns.money}
     of_price = [read[name] for name in columns.prices]
     if not of_price:
         return Prices(read, [])
@@ -59,6 +66,11 @@ def read_prices(
     dated = [name in sale.prices for name in columns.prices]
     stated = [text_of(row.get(columns.currency)) for row in rows] if columns.currency else None
     takes_off = [_numbers(name, rows, decimal) if name else None for name in (sale.amount, sale.percent)]
+    if sale.value and sale.mode:
+        modes = [(text_of(row.get(sale.mode)) or "").lower() for row in rows]
+        off = _numbers(sale.value, rows, decimal)
+        takes_off = [[number if mode == kind else None for number, mode in zip(off, modes, strict=True)]
+                     for kind in ("amount", "percent")]  # fmt: skip
     has_days, reduced = bool(sale.first or sale.last or sale.both), any(takes_off)
     paid: list[Amount] = []
     for at, row in enumerate(rows):
@@ -74,7 +86,7 @@ def read_prices(
                 report.count(f"prices of sales {why} (the next price counts)", f"{places[at]}: {amount[0][0]:g}")
                 continue
             chosen = amount
-            taken[columns.prices[number]] += 1
+            taken[columns.prices[number]] += at < count
             break
         if reduced and counts and chosen[0]:
             amount_off, percent_off = (cells[at] if cells else None for cells in takes_off)
@@ -90,6 +102,7 @@ def _money(
     decimal: str | None,
     doubt: Callable[[str], object],
     report: Counts,
+    count: int,
 ) -> list[Amount]:
     """What a column of prices says of each row."""
     cells = [row.get(name) for row in rows]
@@ -98,7 +111,7 @@ def _money(
         doubt(f"{places[row]}, column {name!r}: {text}")
     if len(amounts.faults) > _MOST_FAULTS:
         doubt(f"column {name!r}: {len(amounts.faults) - _MOST_FAULTS:,} more cells like these")
-    for row in amounts.unread:
+    for row in (row for row in amounts.unread if row < count):
         report.count(
             f"cells of {name} that are no price (the product is kept)", f"{places[row]}: {str(cells[row])[:40]!r}"
         )
@@ -126,7 +139,10 @@ def _is_on(sale: SaleColumns, row: Row, now: int, place: str, report: Counts) ->
             continue
         moment = moment_of(text)
         if moment is None:
-            report.count("days of sales that cannot be read (the price of the sale counts)", f"{place}: {text!r}")
+            report.count("days of sales that cannot be read (the price of the sale counts)",
+                         f"{place}: {(both or text)!r}")  # fmt: skip
+            if both:
+                return True
         elif (now >= moment[0] + (0 if ":" in text else _DAY)) if is_last else now < moment[0]:
             return False
     return True
@@ -141,7 +157,8 @@ IN_STOCK, BACKORDER, PREORDER, OUT, DISCONTINUED = "in stock", "backorder", "pre
 STATES = {
     **dict.fromkeys(("in stock", "instock", "available", "yes", "y", "true", "1", "limitedavailability", "onlineonly",
                      "instoreonly", "limited availability"), IN_STOCK),
-    **dict.fromkeys(("backorder", "back order", "backordered", "on backorder", "onbackorder"), BACKORDER),
+    **dict.fromkeys(("backorder", "back order", "backordered", "on backorder", "onbackorder",
+                     "available for order"), BACKORDER),
     **dict.fromkeys(("preorder", "pre order", "presale"), PREORDER),
     **dict.fromkeys(("out of stock", "outofstock", "sold out", "soldout", "unavailable", "not available", "no", "n",
                      "false", "0"), OUT),
@@ -151,13 +168,17 @@ STATES = {
 _ORDER = (IN_STOCK, BACKORDER, PREORDER, OUT, DISCONTINUED)
 
 
+_COUNT = re.compile(r"-?\d{1,11}(?:\.\d+)?")
+
+
 def state_of(cell: object) -> str | None:
     """Whether a product can be bought, as one of five words; None for other text."""
     text = (text_of(cell) or "").lower()
     if "schema.org/" in text:
         text = text.rpartition("/")[2]
-    text = re.sub(r"[\s_-]+", " ", text)
-    return STATES.get(text.removesuffix(".0000").removesuffix(".0"))
+    if _COUNT.fullmatch(text):
+        return IN_STOCK if float(text) > 0 else OUT
+    return STATES.get(re.sub(r"[\s_-]+", " ", text))
 
 
 def _states(name: str, products: Sequence[_Rows], report: Counts) -> list[str | None] | None:
@@ -207,7 +228,7 @@ def named_values(columns: ShopColumns, row: Row, product: Row) -> dict[str, list
     for name, value in columns.options:
         own, values = text_of(row.get(name)) or text_of(product.get(name)), text_of(row.get(value))
         if own and values and own.lower() != "title":  # Shopify's name where a product has no options
-            several = re.split(r"\s*(?<!\\),\s*|\s*\|\s*", values) if name.lower().startswith("attribute") else [values]
+            several = [values] if name.lower().startswith("option") else _SEVERAL.split(values)
             found.setdefault(own, []).extend(part.replace("\\,", ",") for part in several if part)
     for name, value in columns.listed:
         pairs = zip(*(str(row.get(cell) or "").split(",") for cell in (name, value)), strict=False)
@@ -220,15 +241,21 @@ def named_values(columns: ShopColumns, row: Row, product: Row) -> dict[str, list
     return found
 
 
-_NAMED = re.compile(r",(?=\s*[\w .-]+[=:])")
+_SEVERAL = re.compile(r"\s*(?<!\\)[,;|]\s*")
+_NAMED = re.compile(r",(?=\s*[\w .-]+=)")
+_PLACED = re.compile(r"\s*([^:,]+):(.+?):\d+\s*(?:,|$)")
 
 
 def _pairs_in(cell: object) -> Iterable[tuple[str, list[str]]]:
     """ "color=red,size=M" of Magento, "Material:Wool:1, Fit:slim:2" of PrestaShop."""
-    for part in _NAMED.split(cell) if isinstance(cell, str) else ():
-        name, sign, value = part.partition("=") if "=" in part else part.partition(":")
-        value = value if "=" in part else re.sub(r":\d+$", "", value.strip())
-        if sign and name.strip() and value.strip():
+    if not isinstance(cell, str):
+        return
+    if "=" not in cell:
+        yield from ((name.strip(), [value.strip()]) for name, value in _PLACED.findall(cell))
+        return
+    for part in _NAMED.split(cell):
+        name, _, value = part.partition("=")
+        if name.strip() and value.strip():
             yield name.strip().strip('"'), [text for text in value.strip().strip('"').split("|") if text]
 
 
