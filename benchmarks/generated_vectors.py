@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from visir.errors import CollectionError, raise_faults
 from visir.products.encoding import AttributeVectors, CatalogueVectors, Floats, Ints, ProductVectors
-from visir.products.opening import NONE, CategoryTree
 from visir.records.catalogue import Catalogue
+from visir.records.category_tree import NONE, CategoryTree
 from visir.splitmix import seed_of, splitmix64
 from visir.storage.claims import make_folder
 

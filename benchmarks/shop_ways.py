@@ -23,9 +23,9 @@ import visir
 from product_queries import FORMS, PLACES, Queries, make_queries, opened
 from visir.evaluation.measures import measure
 from visir.library import Library, Query
-from visir.products.opening import CategoryTree
 from visir.records import Catalogue, Gallery, Run
 from visir.records.catalogue import ATTRIBUTES
+from visir.records.category_tree import CategoryTree
 from visir.retrieval.ranks import ranks_of
 from visir.stats import estimate
 

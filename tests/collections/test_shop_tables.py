@@ -11,8 +11,9 @@ from PIL import Image
 import visir
 from refusals import refused
 from visir.collections.cells import read_amounts
-from visir.collections.readers.products import ShopColumns, read
+from visir.collections.readers.products import read
 from visir.collections.readers.shop_cells import CategoryStyle, without_entities
+from visir.collections.readers.shop_columns import ShopColumns
 from visir.errors import CollectionError
 from visir.files import data_directory
 from visir.products import open_catalogue

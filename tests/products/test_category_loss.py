@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from refusals import refused
 from visir.errors import ConfigurationError
 from visir.products.model import CategoryInfoNCE, CategoryLoss
-from visir.products.opening import CategoryTree
 from visir.records import Catalogue
+from visir.records.category_tree import CategoryTree
 from visir.training.objectives.base import VectorPairs
 from visir.training.objectives.infonce import InfoNCE
 

@@ -23,8 +23,8 @@ from visir.products.model import (
     read_categories_recipe,
     shipped_categories_recipes,
 )
-from visir.products.opening import CategoryTree
 from visir.products.training import train_categories
+from visir.records.category_tree import CategoryTree
 from visir.training.trained import Epoch
 
 SMALL: dict[str, Any] = {"hidden": (32, 32)}

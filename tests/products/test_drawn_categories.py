@@ -7,9 +7,9 @@ import numpy as np
 from refusals import refused
 from visir.errors import CollectionError
 from visir.products.generated import generate_catalogue
-from visir.products.opening import CategoryTree
 from visir.products.task import drawn_categories
 from visir.records import Catalogue
+from visir.records.category_tree import CategoryTree
 
 TOY = Catalogue.of(
     "toy", ids=["a", "b", "c"], paths=[["Home"], ["Home", "Rugs"], ["Toys", "Dolls", "Rag dolls"]], titles=None

@@ -26,9 +26,10 @@ from visir.products.inference import (
     similarities,
     unseen_products,
 )
-from visir.products.opening import CategoryTree, open_uncategorised
+from visir.products.opening import open_uncategorised
 from visir.products.training import held_out
 from visir.records import Catalogue, Embeddings, EncoderCard
+from visir.records.category_tree import CategoryTree
 from visir.stats import of_counts
 from visir.storage import FolderError
 

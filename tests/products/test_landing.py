@@ -13,8 +13,8 @@ from visir.cli.main import app
 from visir.errors import ConfigurationError
 from visir.products import landing_page, open_catalogue, related_products, write_landing_page
 from visir.products.landing import in_turn
-from visir.products.opening import CategoryTree
 from visir.records import Catalogue
+from visir.records.category_tree import CategoryTree
 from visir.storage import FolderError
 
 SHOP = Catalogue.of(

@@ -62,7 +62,7 @@ def test_table_with_declared_columns(tmp_path: Path) -> None:
     assert attributes(catalogue, "a") == [("Fit", "slim"), ("Colour", "red")]
     assert attributes(catalogue, "b") == [("Fit", "wide"), ("Fit", "7"), ("Size", "XL")]
     assert catalogue.notes == ()
-    assert catalogue.source == "table shop.csv; images: 1 of 2 found in " + f"{tmp_path.name}/"
+    assert catalogue.source == "table shop.csv; images: 1 of 3 found in " + f"{tmp_path.name}/"
 
 
 def test_a_level_in_every_column(tmp_path: Path) -> None:
@@ -261,7 +261,7 @@ def test_amazon_metadata_of_2014_is_python(tmp_path: Path) -> None:
         "lines that are not valid JSON": 4,
         "further category paths of a product that has several": 1,
     }
-    assert "line 2: neither JSON nor a Python dictionary" in catalogue.notes[1]
+    assert "line 2: neither JSON nor a Python dictionary" in catalogue.notes[0]
 
 
 def test_amazon_metadata_of_2018_and_2023(tmp_path: Path) -> None:

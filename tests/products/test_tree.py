@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from refusals import refused
 from visir.errors import CollectionError
-from visir.products.opening import NONE, CategoryTree, tree_errors
+from visir.products.opening import tree_errors
 from visir.records.catalogue import Catalogue
+from visir.records.category_tree import NONE, CategoryTree
 
 #   0 Home                          6 Toys
 #   ├── 1 Kitchen                   └── 7 Trains

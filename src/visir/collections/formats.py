@@ -65,6 +65,7 @@ for _one in (
     layouts.vsepp,
     webdataset.FORMAT,
     products.FORMAT,
+    *shop_layouts.PRODUCTS,
     table.FORMAT,
     layout.own,
     torchvision_sets.idx,

@@ -21,7 +21,7 @@ from visir.collections.readers.huggingface import from_dataset, has_pictures, is
 from visir.collections.readers.locate import place_images
 from visir.collections.readers.mteb_tasks import is_mteb_task, read_mteb_task
 from visir.collections.readers.names import gc_paused
-from visir.collections.readers.products import is_shop
+from visir.collections.readers.shop_columns import is_shop
 from visir.collections.readers.table import COLUMN_OPTIONS, DraftFiller, TableColumns
 from visir.collections.readers.torchvision_sets import from_class_data_set, is_class_data_set
 from visir.collections.sources import SourceKind, find_source

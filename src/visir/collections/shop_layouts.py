@@ -7,7 +7,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -15,10 +15,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from visir.collections.cells import Counts, text_of
 from visir.collections.draft import Draft
 from visir.collections.readers.names import compare_counts, whole
-from visir.collections.sources import Option, one_of, reader_of
-from visir.collections.tables import RowFault, json_lines, read_rows
+from visir.collections.readers.products import CatalogueDraft, fill
+from visir.collections.readers.shop_exports import AMAZON, FASHION, FLIPKART, NEUTRAL, paths_of
+from visir.collections.sources import Format, Option, one_of, reader_of
+from visir.collections.tables import BadRows, RowFault, json_lines, read_rows
 from visir.errors import CollectionError, nearest
 from visir.files import read_lines
 from visir.records import JUDGEMENTS
@@ -283,6 +286,179 @@ def is_abo(path: Path) -> bool:
 def _places(path: Path) -> tuple[Path, ...]:
     """Where the listings may lie."""
     return path / "listings" / "metadata", path / "metadata", path
+
+
+# The same listings as products of a catalogue, with their attributes and places in a tree of categories.
+
+FIELDS = (
+    "brand",
+    "bullet_point",
+    "color",
+    "fabric_type",
+    "finish_type",
+    "item_dimensions",
+    "item_shape",
+    "item_weight",
+    "material",
+    "model_name",
+    "model_number",
+    "model_year",
+    "pattern",
+    "style",
+)
+"""What is an attribute by default. Not the keywords, which are what people search with, nor `product_type`, which is
+another name of the category."""
+OTHERS = ("color_code", "country", "domain_name", "item_keywords", "marketplace", "product_description", "product_type")
+
+
+def read_abo_products(
+    path: Path,
+    *,
+    language: str = "en_US,en",
+    shops: str = "any",
+    attributes: str = ",".join(FIELDS),
+    drop_levels: str = "Categories",
+) -> CatalogueDraft:
+    """Read the folder with `listings/metadata/listings_*.json.gz` and `images/metadata/images.csv.gz`."""
+    # - A product is an `item_id`. The same product in several shops is several listings. Of those with a category the
+    #   one whose name is in the most preferred language counts, the first of equals; the others are counted.
+    # - The path is the first `node`, whose name ("/Categories/Furniture/Chairs") is cut at "/". A name that holds a "/"
+    #   itself cannot be told from two levels.
+    # - The pictures are the main one and the others, by `images.csv`, in `images/small/` or `images/original/`.
+    # language: Languages in order of preference: "en_US,en" is American English, else any English; "any" takes what
+    # comes first. Names and attributes are in the first of them that there is; listings without a name in any are left
+    # out. Attributes without a language (numbers, codes) are in every language.
+    metadata, folder = abo_folders(path)
+    fields, languages, dropped = attributes.split(","), language.split(","), frozenset(drop_levels.split(","))
+    for name in fields:
+        if name not in (*FIELDS, *OTHERS):
+            raise CollectionError(
+                f"abo: unknown attribute {name!r}", hint=nearest(name, (*FIELDS, *OTHERS)), code="unknown-attribute"
+            )
+    domains = None if shops == "any" else frozenset(shops.split(","))
+    root = folder.absolute()
+    about = f"Amazon Berkeley Objects {root.name}/ in {language}"
+    draft = CatalogueDraft("ABO", root, about, about=about)
+    bad, report = BadRows("ABO", draft.fault, "skip", draft.left_out), draft.report
+    files = abo_images(folder)
+    best: dict[str, tuple[tuple[bool, int], str, dict[str, Any]]] = {}  # the smallest rank counts
+
+    def no_listing(place: str, fault: str) -> None:
+        report.count("lines that are no listing", f"{place}: {fault}")
+
+    for place, row in listing_rows(metadata, no_listing):
+        item = row.get("item_id")
+        label = f"{place}: {item!r}"
+        if not isinstance(item, str) or not item.strip():
+            report.count("rows without a product id", place)
+            continue
+        if domains is not None and row.get("domain_name") not in domains:
+            report.count("listings of other shops", f"{label}: {row.get('domain_name')}")
+            continue
+        names = in_language(_entries(row.get("item_name")), languages)
+        if not names:
+            report.count(f"listings without a name in {language}", label)
+            continue
+        paths = _levels(row.get("node"), dropped)
+        first = next(rank for rank, preferred in enumerate(languages) if in_language(names, [preferred]))
+        described = [pair for name in fields
+                     for pair in _attribute_pairs(report, label, name, row.get(name), languages)]  # fmt: skip
+        if item in best:
+            report.count("further listings of a product, of other shops or languages", label)
+            if best[item][0] <= (not paths, first):
+                continue
+        others = row.get("other_image_id")
+        pictures = [row.get("main_image_id"), *(others if isinstance(others, list) else [])]
+        best[item] = ((not paths, first), place, {
+            "id": item, "title": names[0][1], "paths": paths, "attributes": described,
+            "images": [name for name in pictures if isinstance(name, str) and name],
+            "main": row.get("main_image_id"),
+            "brand": next((text for _, text in in_language(_entries(row.get("brand")), languages)), None),
+        })  # fmt: skip
+    for _, place, row in best.values():
+        main = row["main"]
+        if isinstance(main, str) and main and main not in files:
+            report.count("main images that are not in images.csv (the product is kept)", f"{place}: {main!r}")
+        # A product without a main picture has none: others may show its package.
+        named = row["images"] if main in files else []
+        row["images"] = [f"small/{files[name]['path']}" for name in named if name in files]
+    fill(draft, [(place, row) for _, place, row in best.values()], NEUTRAL, paths_of, bad, joins=False)
+    draft.complete()
+    return draft
+
+
+def _levels(nodes: object, drop: frozenset[str]) -> object:
+    """The path of each node, a list of names; what is no list of nodes as it is, which nobody can read."""
+    if not isinstance(nodes, list) or not nodes or not isinstance(nodes[0], Mapping):
+        return nodes
+    paths: list[object] = []
+    for node in nodes:
+        # The README calls it `path`, the files `node_name`.
+        name = (node.get("node_name") or node.get("path")) if isinstance(node, Mapping) else None
+        if isinstance(name, str):
+            name = [level for level in map(str.strip, name.split("/")) if level and level not in drop]
+        paths.append(name)
+    further = [path for path in paths[1:] if isinstance(path, list) and path]
+    return [paths[0], *further] if isinstance(paths[0], list) and paths[0] else paths[0]
+
+
+def _attribute_pairs(
+    report: Counts, place: str, field: str, value: object, languages: list[str]
+) -> list[tuple[object, object]]:
+    """The (name, text) pairs of one field: none, one, or several (bullets, dimensions)."""
+    if isinstance(value, Mapping):  # item_dimensions: {"height": {"value": …, "unit": …}, …}
+        return [(f"{field} {side}", text) for side, entry in value.items() for _, text in _entries([entry])]
+    entries = _entries(value)
+    if value not in (None, "", []) and not entries:
+        report.count("attributes that are not text", f"{place}: {field!r}")
+    chosen = in_language(entries, languages) or [entry for entry in entries if entry[0] is None]
+    if entries and not chosen:
+        report.count("attributes in other languages only", f"{place}: {field!r}")
+    return [(field, text) for text in dict.fromkeys(text for _, text in chosen)]
+
+
+def _entries(value: object) -> list[tuple[str | None, str]]:
+    """(language tag, text) of what ABO has in its lists: texts in a language, numbers, measures with units, codes."""
+    entries = value if isinstance(value, list) else [value]
+    return [pair for entry in entries for pair in _entry(entry)]
+
+
+def _entry(entry: object) -> Iterator[tuple[str | None, str]]:
+    tag: object = None
+    if isinstance(entry, Mapping):
+        tag = entry.get("language_tag")
+        normalized = entry.get("normalized_value")
+        entry = normalized if isinstance(normalized, Mapping) else entry
+        unit = text_of(entry["unit"]) if isinstance(entry.get("unit"), str) else None
+        value = entry.get("value")
+    else:
+        unit, value = None, entry
+    text = text_of(value) if isinstance(value, (str, int, float)) else None
+    if text is not None:
+        yield (tag if isinstance(tag, str) else None), f"{text} {unit}" if unit else text
+
+
+ABO_PRODUCTS = Format(
+    name="abo",
+    title="Amazon Berkeley Objects (ABO)",
+    layout="a folder with listings/metadata/listings_*.json.gz, images/metadata/images.csv.gz and images/small/",
+    reference="Collins et al., ABO: Dataset and Benchmarks for Real-World 3D Object Understanding (CVPR 2022)",
+    sniff=is_abo,
+    options=(
+        Option("language", "languages in order of preference: en_US, en (any English), …, any", "en_US,en"),
+        Option("shops", "any, or some domains: amazon.com,amazon.co.uk", "any"),
+        Option("attributes", "the fields that are attributes, comma-separated", ",".join(FIELDS)),
+        Option("drop_levels", "names of levels to leave out of category paths", "Categories"),
+    ),
+    read=read_abo_products,
+)
+
+
+PRODUCTS = tuple(
+    replace(format, name="abo-products" if format is ABO_PRODUCTS else format.name, sniff=lambda path: False)
+    for format in (FLIPKART, FASHION, AMAZON, ABO_PRODUCTS)
+)
+"""The published catalogues as collections of products, where somebody names them: `abo` is that of captions."""
 
 
 # Fashion200k: pictures of women's clothes from a shop's catalogue, with a line of description each.

@@ -58,6 +58,10 @@ LIBRARY = FolderKind(
 )
 
 
+OF_PRODUCTS = frozenset(("products", "flipkart", "fashion", "amazon", "abo-products"))
+"""The formats of `visir.collections.formats` whose collections are of products."""
+
+
 @dataclass(frozen=True)
 class LibraryCard:
     """What `visir.json` says of a library."""
@@ -94,8 +98,8 @@ class LibraryCard:
 
     @property
     def unit(self) -> str:
-        """What people call its items: "pictures", or "products" of a shop's table."""
-        return "products" if self.source.startswith("products:") else "pictures"
+        """What people call its items: "pictures", or "products" of a shop."""
+        return "products" if self.source.partition(":")[0] in OF_PRODUCTS else "pictures"
 
     def to_content(self) -> dict[str, Any]:
         """As the manifest holds it."""

@@ -15,11 +15,11 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from visir.collections.images import ImageReader, content_id
-from visir.collections.readers.products import FORMAT, NOTE, PICTURES, PRODUCT
+from visir.collections.readers.products import NOTE, PICTURES, PRODUCT
 from visir.encoders.store import image_marks
 from visir.errors import ImageError
 from visir.library.check import PICTURE
-from visir.library.layout import LibraryError
+from visir.library.layout import OF_PRODUCTS, LibraryError
 from visir.library.pictures import Facts, look_at
 from visir.library.source import PhotoSource, SourceEntry
 
@@ -168,7 +168,7 @@ def _mark(product: str, text: str, pictures: Sequence[SourceEntry]) -> str:
 
 def is_table_of_products(source: str) -> bool:
     """Whether a source, as `visir.library.source.absolute` wrote it down, is a table of products."""
-    return source.startswith(f"{FORMAT.name}:")  # as `LibraryCard.unit`
+    return source.partition(":")[0] in OF_PRODUCTS  # as `LibraryCard.unit`
 
 
 def open_source(source: str, *, images: Sequence[str] = (), split: str | None = None) -> PhotoSource:

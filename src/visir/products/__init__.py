@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from visir.products.landing import landing_page as landing_page
     from visir.products.landing import related_products as related_products
     from visir.products.model import load_categories_model as load_categories_model
-    from visir.products.opening import CategoryTree as CategoryTree
     from visir.products.opening import open_catalogue as open_catalogue
     from visir.products.opening import tree_errors as tree_errors
     from visir.products.reports.landing import write_landing_page as write_landing_page
@@ -53,5 +52,6 @@ if TYPE_CHECKING:
     from visir.products.text_search import search as search
     from visir.products.text_search import text_index as text_index
     from visir.products.training import train as train
+    from visir.records.category_tree import CategoryTree as CategoryTree
 
 __getattr__, __dir__, __all__ = lazy(__name__)

@@ -26,7 +26,8 @@ from visir.collections.scenes.facts import ANIMALS, SUBJECTS, VEHICLES
 from visir.collections.scenes.render import LARGEST, SMALLEST
 from visir.collections.sources import Format, Option
 from visir.errors import CollectionError, raise_faults
-from visir.records.catalogue import Catalogue, path_id
+from visir.records.catalogue import Catalogue
+from visir.records.category_tree import path_id
 from visir.splitmix import seed_of, splitmix64
 
 MATERIALS = {"wood": "Wooden", "plush": "Plush", "porcelain": "Porcelain", "tin": "Tin"}

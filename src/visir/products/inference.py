@@ -16,16 +16,17 @@ from scipy.optimize import isotonic_regression
 from scipy.sparse import csr_array, vstack
 
 import visir.stats as stats
+from visir.collections.readers.products import UNCATEGORISED
 from visir.display import Tabular, brief, counted
 from visir.encoders.store import Store
 from visir.errors import ConfigurationError, nearest, raise_faults
-from visir.products.opening import NONE, CategoryTree, open_uncategorised, write_new_table
-from visir.products.readers.table import UNCATEGORISED
+from visir.products.opening import open_uncategorised, write_new_table
 from visir.products.systems import CategoryVectorSystem, baseline
 from visir.products.task import folds
 from visir.products.text_search import catalogue_texts
 from visir.records import Embeddings
 from visir.records.catalogue import Catalogue
+from visir.records.category_tree import NONE, CategoryTree
 from visir.retrieval.text.words import STOP_WORDS, Language, words_of
 
 # What products and categories are compared by: weighted words, vectors of an encoder or a trained model, or yours.

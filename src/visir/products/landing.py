@@ -17,14 +17,15 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from visir.collections.readers.products import PRICE
+from visir.collections.readers.shop_columns import PRICE
 from visir.collections.tables import plain_column
 from visir.display import Tabular, brief
 from visir.encoders.store import Store
 from visir.errors import ConfigurationError, nearest, raise_faults
-from visir.products.opening import NONE, CategoryTree, open_catalogue
+from visir.products.opening import open_catalogue
 from visir.products.text_search import ProductAnswer, TextOptions, search
 from visir.records.catalogue import Catalogue
+from visir.records.category_tree import NONE, CategoryTree
 
 System = str | Path | Sequence[str | Path]
 Relatives = Literal["path", "siblings", "tree"]

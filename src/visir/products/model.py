@@ -26,9 +26,9 @@ from visir.encoders.towers.base import Head, HeadSpec, Inputs, Tower
 from visir.encoders.weights import hash_file, save_weights
 from visir.errors import ConfigurationError, EmbeddingError, EncoderError, raise_faults
 from visir.products.encoding import AttributeVectors, CatalogueVectors, Floats, ProductVectors
-from visir.products.opening import NONE, CategoryTree
 from visir.products.task import Setting
 from visir.records import Embeddings, EncoderCard, Modality
+from visir.records.category_tree import NONE, CategoryTree
 from visir.training.inputs.base import EpochRandom, VectorSource
 from visir.training.objectives.base import Temperature, VectorPairs, cosines
 from visir.training.recipe import Averaging, Optimiser, Regime, Schedule, Selection

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from visir.display import Displayed
 from visir.errors import CollectionError, ConfigurationError, nearest
-from visir.products.opening import NONE, CategoryTree
 from visir.records import Gallery, Qrels, Task
 from visir.records.catalogue import Catalogue
+from visir.records.category_tree import NONE, CategoryTree
 from visir.splitmix import seed_of, splitmix64
 
 # The ground truth of category-to-image search: which products are relevant to which category, in three settings.

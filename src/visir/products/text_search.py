@@ -16,10 +16,11 @@ from visir.encoders.base import Encoder
 from visir.encoders.store import Store
 from visir.errors import ConfigurationError, VisirError, raise_faults
 from visir.fingerprint import hash_json
-from visir.products.opening import CategoryTree, open_catalogue
+from visir.products.opening import open_catalogue
 from visir.products.systems import CategoryVectorSystem, TitleBm25, baseline
 from visir.records import Gallery, Run
 from visir.records.catalogue import ATTRIBUTES, Catalogue
+from visir.records.category_tree import CategoryTree
 from visir.retrieval.answers import depth_fault
 from visir.retrieval.exact import search as nearest_vectors
 from visir.retrieval.fusion import Fusion, fuse

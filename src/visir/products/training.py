@@ -27,10 +27,11 @@ from visir.products.model import (
     widths_of,
     write_files,
 )
-from visir.products.opening import CategoryTree, open_catalogue
+from visir.products.opening import open_catalogue
 from visir.products.task import Split, drawn_categories
 from visir.products.task import folds as cut
 from visir.records import Catalogue
+from visir.records.category_tree import CategoryTree
 from visir.training.checkpoint import Checkpoint
 from visir.training.fit import DualEncoder, FitResult, Report
 from visir.training.inputs.base import TrainingExamples, VectorSource

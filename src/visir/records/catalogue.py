@@ -14,48 +14,12 @@ import pyarrow.compute as pc
 from visir.display import Displayed, brief, counted, listed
 from visir.errors import CollectionError, raise_faults
 from visir.fingerprint import hash_columns
+from visir.records.category_tree import cycles_of, path_id, register_path
 from visir.records.collection import Collection
 from visir.records.columns import conform, text_column
 from visir.records.items import PLACES, Items
 
-# The ids of categories, which are their paths from the root, and parents that go round in a circle.
-
-
-def path_id(names: Sequence[str]) -> str:
-    """Return the id of the category with these names from the root on."""
-    # A ">" within a name is doubled, so that different paths have different ids.
-    return " > ".join(name.replace(">", ">>") for name in names)
-
-
-def register_path(path: Sequence[str], categories: dict[str, tuple[str, str | None]]) -> str:
-    """Add the categories of one path to `categories`, and return the id of the last."""
-    # categories: {id: (name, id of the parent)}; changed in place.
-    above: str | None = None
-    for level, label in enumerate(path, start=1):
-        category = path_id(path[:level])
-        categories.setdefault(category, (label, above))
-        above = category
-    return above or ""
-
-
-def cycles_of(ids: list[str], parents: list[str | None]) -> list[list[str]]:
-    """The cycles among the parents, each from its smallest id on."""
-    above = dict(zip(ids, parents, strict=True))
-    done: set[str] = set()
-    cycles: list[list[str]] = []
-    for start in ids:
-        visited: dict[str, int] = {}
-        category: str | None = start
-        while category is not None and category in above and category not in done and category not in visited:
-            visited[category] = len(visited)
-            category = above[category]
-        if category is not None and category in visited:
-            cycle = list(visited)[visited[category] :]
-            first = cycle.index(min(cycle))
-            cycles.append(cycle[first:] + cycle[:first])
-        done.update(visited)
-    return cycles
-
+__all__ = ["ATTRIBUTES", "CATEGORIES", "PRODUCTS", "VARIANTS", "Catalogue", "path_id"]
 
 PRODUCTS = pa.schema(
     [
@@ -74,6 +38,28 @@ CATEGORIES = pa.schema(
         ("parent", pa.string()),  # null: a most general category, the root of a tree
     ]
 )
+PICTURES = pa.schema(
+    [
+        ("product_id", pa.string()),
+        ("name", pa.string()),  # as the source has it; `path` and `archive` as in `PRODUCTS`
+        ("path", pa.string()),
+        ("archive", pa.string()),
+    ]
+)
+PATHS = pa.schema([("product_id", pa.string()), ("path", pa.list_(pa.string()))])
+VARIANTS = pa.schema(
+    [
+        ("product_id", pa.string()),
+        ("id", pa.string()),  # its own id or SKU; null: it has none
+        ("options", pa.map_(pa.string(), pa.string())),  # what it is of what comes in several: {"Size": "M"}
+        ("price", pa.float64()),  # what customers pay for it; null: it has no price
+        ("currency", pa.string()),
+        ("availability", pa.string()),  # "in stock", "backorder", "preorder", "out of stock", "discontinued"; or null
+        ("picture", pa.string()),  # the name of its picture, as in `PICTURES`
+    ]
+)
+_SCHEMAS = {"products": PRODUCTS, "attributes": ATTRIBUTES, "categories": CATEGORIES, "images": PICTURES,
+            "paths": PATHS, "variants": VARIANTS}  # fmt: skip
 LONG = 10_000
 """Attribute values and titles with more characters than this are counted by `Catalogue.remarks`; nothing is cut."""
 _EXAMPLES = 5
@@ -99,6 +85,14 @@ class Catalogue(Displayed):
         source: Where the catalogue comes from.
         notes: What the reader left out, in words with counts; not part of the fingerprint.
         prices: Product id to what customers pay for it, in words ("49.90 EUR"); not part of the fingerprint.
+        images: One row per picture of a product, the first being its one image: `product_id`, `name`, `path`,
+            `archive`. This table and those below are what else a shop's export tells, and are not part of the
+            fingerprint; they are empty where nobody does.
+        paths: One row per category path of a product, its own first: `product_id`, and the names, in `path`. Those
+            further ones are none of the tree.
+        fields: One row per product: `product_id`, and columns with types: price, currency, brand, stock, ….
+        variants: One row per variant of a product that comes in several: `product_id`, `id`, `options`, `price`,
+            `currency`, `availability`, `picture`.
 
     Raises:
         CollectionError: The message lists every fault: missing and duplicate ids, attributes of unknown products or
@@ -121,9 +115,13 @@ class Catalogue(Displayed):
     source: str = ""
     notes: tuple[str, ...] = ()
     prices: Mapping[str, str] = field(default_factory=dict)
+    images: pa.Table = field(default_factory=PICTURES.empty_table)
+    paths: pa.Table = field(default_factory=PATHS.empty_table)
+    fields: pa.Table = field(default_factory=lambda: pa.table({"product_id": pa.array([], pa.string())}))
+    variants: pa.Table = field(default_factory=VARIANTS.empty_table)
 
     def __post_init__(self) -> None:
-        for table, schema in (("products", PRODUCTS), ("attributes", ATTRIBUTES), ("categories", CATEGORIES)):
+        for table, schema in _SCHEMAS.items():
             object.__setattr__(self, table, conform(getattr(self, table), schema, f"{self.name}: {table}"))
         self._check()
 
@@ -258,8 +256,12 @@ class Catalogue(Displayed):
         part is an unseen category.
         """
         products = self.products.filter(pa.array(keep) if isinstance(keep, np.ndarray) else keep)
-        attributes = self.attributes.filter(pc.is_in(self.attributes["product_id"], products["id"].combine_chunks()))
-        return replace(self, products=products, attributes=attributes)
+        kept = products["id"].combine_chunks()
+        others = {
+            name: (table := getattr(self, name)).filter(pc.is_in(table["product_id"], kept))
+            for name in ("attributes", "images", "paths", "fields", "variants")
+        }
+        return replace(self, products=products, **others)
 
     def pictures(self) -> Collection:
         """Return the products that have an image as a collection of images without captions, under the product ids.

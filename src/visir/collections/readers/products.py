@@ -1,213 +1,82 @@
-"""A shop's table of products: CSV, TSV, JSON lines or Parquet, one row per product or several with the same id.
+"""A shop's products: read once, whatever exported them, into a `CatalogueDraft`.
 
-It is read once, into `ShopContents`. A library makes a collection of it: each picture of a product is an image (or
-there is one without a picture) under its id; its title is the caption, its categories, prices and other columns are
-facts of the first of these images. `visir.products.readers.table` makes a catalogue of it.
+Of a draft comes a collection, for libraries and searches (`build`): each picture of a product is an image (or there is
+one without a picture) under its id; its title is the caption, its categories, prices and other columns are facts of the
+first of these images. And a catalogue, for category models (`catalogue`): products with attributes, and the tree of
+their categories. The reader of tables is here, published exports are in `shop_exports.py` and `shop_layouts.py`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
+import orjson
 import pyarrow as pa
 
-from visir.collections.cells import (
-    CODES,
-    LONGEST_WORD,
-    SIGNS,
-    Counts,
-    Decimal,
-    id_of,
-    is_missing,
-    price_in_words,
-    read_amounts,
-    says_nothing,
-    text_of,
-)
+from visir.collections.cells import LONGEST_WORD, Counts, id_of, is_missing, moment_of, says_nothing, text_of
 from visir.collections.draft import Draft
 from visir.collections.readers.names import plain_stem
 from visir.collections.readers.shop_cells import (
-    SAME,
     CategoryStyle,
     as_folder,
     attribute_pairs,
     picture_names,
     without_entities,
 )
-from visir.collections.readers.table import TEXT_OPTIONS
-from visir.collections.sources import Format, Option, bad_rows_option, one_of
-from visir.collections.tables import BadRows, is_table, is_text_table, plain_column, read_table, sniffed_columns
-from visir.errors import CollectionError, nearest
-
-# Which column of a table of products holds what, by the names that shops give them.
-
-ID = ("id", "product_id", "productid", "uniq_id", "unique_id", "item_id", "asin", "sku", "article_id", "product_code",
-      "article_number", "artikelnummer", "parent_asin", "handle", "pid", "gtin", "ean",
-      "code")  # fmt: skip
-TITLE = ("title", "product_title", "product_name", "productname", "productdisplayname", "product_display_name",
-         "display_name", "item_name", "prod_name", "name", "produktname", "bezeichnung")  # fmt: skip
-DESCRIPTION = ("description", "product_description", "about_product", "body_html", "body", "long_description",
-               "short_description", "detail_desc", "beschreibung")  # fmt: skip
-IMAGE = ("image", "images", "image_path", "image_paths", "file_name", "filename", "image_file", "image_name",
-         "picture", "pictures", "photo", "photos", "image_url", "image_urls", "image_link", "img_link", "image_src",
-         "img", "bild", "base_image", "main_image", "main_image_url")  # fmt: skip
-CATEGORY = ("category_path", "category_paths", "category_tree", "product_category_tree", "breadcrumbs", "breadcrumb",
-            "category", "categories", "product_category", "product_categories", "google_product_category",
-            "product_type", "product_type_name", "kategorie", "department", "type")  # fmt: skip
-PRICE = ("price_tax_incl", "price_tax_included", "price", "selling_price",
-         "sale_price", "discounted_price", "current_price", "final_price", "unit_price",
-         "price_eur", "price_usd", "price_gbp", "retail_price", "list_price", "regular_price", "variant_price", "preis",
-         "prix", "precio", "actual_price", "mrp", "price_tax_excl", "price_tax_excluded")  # fmt: skip
-_PAID = tuple(dict.fromkeys(("sale_price", "special_price", "discounted_price", *PRICE)))
-"""The same, of several the one first that customers pay where it is there."""
-BRAND = ("brand", "brand_name", "manufacturer", "vendor", "store", "make", "marke", "hersteller")
-CURRENCY = ("currency", "currency_code", "waehrung")
-GROUP = ("item_group_id", "parent", "parent_sku", "parent_id")
-"""What names the product of which a row is a variant: a name of its own, or the id or SKU of another row."""
-SKU = ("sku", "product_sku")
-ATTRIBUTES = ("attributes", "specifications", "product_specifications", "properties")
-_LEVELS = re.compile(r"(?:product_)?(?:cat|category|categorie|kategorie|level|lvl|l|category_level)_?(\d)")
-_NAMED_LEVELS = (
-    ("mastercategory", "subcategory", "articletype"),
-    ("master_category", "sub_category", "article_type"),
-    ("main_category", "sub_category"),
-    ("category", "subcategory", "subsubcategory"),
-    ("category", "sub_category", "sub_sub_category"),
+from visir.collections.readers.shop_columns import (
+    ATTRIBUTES,
+    BRAND,
+    CATEGORY,
+    COLUMN_OPTIONS,
+    ID,
+    IMPACT,
+    NAMES_ITSELF,
+    ShopColumns,
+    by_plain_name,
+    is_shop,
 )
-_IMAGES = re.compile(r"(?:additional_|other_)?(?:image|picture|photo|img)(?:_(?:url|link|src|path|file))?_?\d+"
-                     r"|additional_image(?:_link|_url)?s?")  # fmt: skip
-_MONEY = re.compile(r"(?:^|_)(?:price|preis|prix|precio|mrp|msrp|rrp|uvp)(?:_|$)")
+from visir.collections.readers.shop_fields import (
+    Amount,
+    Prices,
+    Variant,
+    field_columns,
+    named_values,
+    read_prices,
+    short,
+    state_of,
+    words_of_prices,
+)
+from visir.collections.sources import Format, Option, bad_rows_option
+from visir.collections.tables import BadRows, is_table, is_text_table, plain_column, read_table, sniffed_columns
+from visir.errors import CollectionError, nearest, raise_faults
+from visir.records.catalogue import ATTRIBUTES as ATTRIBUTE_TABLE
+from visir.records.catalogue import VARIANTS, Catalogue
+from visir.records.category_tree import register_path
+from visir.records.columns import text_column
 
-
-def by_plain_name(columns: Sequence[str]) -> dict[str, str]:
-    """From the plain name of each column to it, also without what is in brackets at its end: "Body (HTML)"."""
-    without = {plain_column(re.sub(r"\s*\([^()]*\)\s*$", "", name)): name for name in reversed(columns)}
-    return without | {plain_column(name): name for name in reversed(columns)}
-
-
-@dataclass(frozen=True)
-class ShopColumns:
-    """Which column holds what."""
-
-    id: str  # the id of the product
-    title: str | None  # its title; None where there is no such column, as for those below
-    description: str | None  # a longer text
-    images: tuple[str, ...]  # pictures, in one or several columns
-    category: tuple[str, ...]  # the category paths, or one level of the only path in each column
-    prices: tuple[str, ...]  # the prices that customers pay: of each product the first of these columns that has one
-    brand: str | None  # the brand
-    currency: str | None  # the currency of all prices
-    attributes: str | None  # all attributes, as JSON
-    money: tuple[str, ...]  # all columns of prices
-    group: str | None  # what joins the rows of variants
-    sku: str | None  # what a variant may call its product by, beside the id
-    others: tuple[str, ...]  # columns that became fields under their own name
-    doubts: tuple[str, ...] = field(default=())  # what else could have been taken, in sentences
-
-    @classmethod
-    def find(
-        cls,
-        path: Path | str,
-        columns: Sequence[str],
-        *,
-        id_column: str | None = None,
-        title_column: str | None = None,
-        image_column: str | None = None,
-        category_column: str | None = None,
-        price_column: str | None = None,
-        brand_column: str | None = None,
-        attributes_column: str | None = None,
-        variant_column: str | None = None,
-    ) -> ShopColumns:
-        """Find them among the columns of a table; some may have been named."""
-        given = {"id": id_column, "title": title_column, "image": image_column, "category": category_column,
-                 "price": price_column, "brand": brand_column, "attributes": attributes_column,
-                 "variant": None if variant_column == SAME else variant_column}  # fmt: skip
-        by_name = by_plain_name(columns)
-        faults: list[str] = []
-        doubts: list[str] = []
-
-        def several(role: str) -> tuple[str, ...]:
-            text = given[role]
-            names = [name.strip() for name in text.split(",")] if text and text not in columns else filter(None, [text])
-            by_place = {str(place): name for place, name in enumerate(columns, start=1)}
-            names = [name if name in columns else by_place.get(name, name) for name in names]
-            faults.extend(f"no column {name!r} ({nearest(name, columns)})" for name in names if name not in columns)
-            return tuple(name for name in names if name in columns)
-
-        def first(role: str, usual: Sequence[str]) -> str | None:
-            if given.get(role) is not None:
-                return next(iter(several(role)), None)
-            fitting = list(dict.fromkeys(by_name[name] for name in usual if name in by_name))
-            if len(fitting) > 1 and role in ("id", "category"):
-                others = ", ".join(map(repr, fitting[1:]))
-                doubts.append(f"{role}: column {fitting[0]!r} (not {others}, {role}_column= names another)")
-            return fitting[0] if fitting else None
-
-        def paid() -> tuple[str, ...]:
-            named = tuple(dict.fromkeys(by_name[name] for name in _PAID if name in by_name))
-            # One field has one currency: "price EUR" is not filled up from "price USD".
-            currency = next(filter(None, map(_currency_in, named)), None)
-            fitting = tuple(name for name in named if _currency_in(name) in (None, currency))
-            if len(named) > 1:
-                others = "".join(f", not {name!r}" for name in named if name not in fitting)
-                shown = ", else ".join(map(repr, fitting))
-                doubts.append(f"price: column {shown}{others} (price_column= names one)")
-            return fitting
-
-        identifier = first("id", ID)
-        category = several("category") or _levels(columns) or tuple(filter(None, [first("category", CATEGORY)]))
-        images = several("image")
-        if not images:
-            main = first("image", IMAGE) if image_column is None else None
-            further = [name for name in columns if _IMAGES.fullmatch(plain_column(name)) and name != main]
-            images = tuple(filter(None, [main, *further]))
-        title, description = first("title", TITLE), first("description", DESCRIPTION)
-        prices = several("price") or paid()
-        brand, currency = first("brand", BRAND), first("currency", CURRENCY)
-        attributes = first("attributes", ATTRIBUTES)
-        group = None if variant_column == SAME else first("variant", GROUP)
-        sku = by_name.get(next((name for name in SKU if name in by_name), ""))
-        if identifier is None and not faults:
-            raise CollectionError(
-                f"{path}, line 1: no column of product ids.",
-                hint=f"name it: {Path(path).name}?id_column={columns[0] if columns else 'COLUMN'}; there are: "
-                f"{', '.join(columns)}",
-                code="no-column-product-ids",
-            )
-        if faults:
-            raise CollectionError(f"{path}, line 1: {'; '.join(faults)}.", hint=f"there are: {', '.join(columns)}")
-        assert identifier is not None
-        money = tuple(name for name in columns if name in prices or _MONEY.search(plain_column(name)))
-        used = {identifier, title, description, brand, currency, attributes, group, *prices, *images, *category}
-        others = tuple(name for name in columns if name not in used)
-        return cls(identifier, title, description, images, category, prices, brand, currency, attributes, money, group,
-                   sku, others, tuple(doubts))  # fmt: skip
-
-
-def _levels(columns: Sequence[str]) -> tuple[str, ...]:
-    """One column per level, by numbers ("cat1", "cat2") or by usual names; empty where there are none."""
-    by_name = {plain_column(name): name for name in columns}
-    numbered: dict[str, list[tuple[int, str]]] = {}
-    for key, name in by_name.items():
-        if match := _LEVELS.fullmatch(key):
-            numbered.setdefault(key[: match.start(1)], []).append((int(match[1]), name))
-    for found_levels in numbered.values():
-        numbers = sorted(number for number, _ in found_levels)
-        if len(numbers) > 1 and numbers == list(range(numbers[0], numbers[0] + len(numbers))):
-            return tuple(name for _, name in sorted(found_levels))
-    for names in _NAMED_LEVELS:
-        present = [by_name[name] for name in names if name in by_name]
-        if len(present) > 1 and names[0] in by_name:
-            return tuple(present)
-    return ()
-
-
-# The products of a table, whatever they become.
+PRODUCT = "product"
+"""The fact that holds the id of the product that a picture shows."""
+PICTURES = "pictures"
+"""The fact that holds the names of a product's pictures as the table has them."""
+NOTE = "products: "
+"""How the notes of a source begin that say how a table was read, and what was counted in it."""
+UNCATEGORISED = "(no category)"
+"""Id and name of the category of products that have none, where they are wanted."""
+DEEPEST = 64
+"""A path of more levels (the thesis's deepest has nine) is text that happens to hold many separators."""
+_LONGEST = 160
+_CHUNK_ROWS, _CHUNK_CHARACTERS = 1 << 18, 1 << 26
+_DOUBTFUL = "prices that can be read in two ways (the product is kept)"
+_AMBIGUOUS = "pictures that could be several files (the first is taken)"
+Names = tuple[str, ...]
+Paths = tuple[Sequence[Names], bool]
+"""The category paths of a row, and whether each level of the first has a name, which is a text."""
+Rows = Iterable[tuple[str, dict[str, Any]]]
 
 
 @dataclass(slots=True)
@@ -218,20 +87,344 @@ class ShopProduct:
     title: str  # its title, "" where it has none
     row: dict[str, Any]  # its cells; an empty one is filled from a later row with the same id
     pictures: list[str]  # the file names of its pictures
-    paths: list[tuple[str, ...]]  # its category paths
+    paths: list[Names]  # its category paths
     is_whole: bool  # whether each level of the first path has a name, which is a text
+    variants: list[Variant] = field(default_factory=list)  # the rows of its variants
 
 
-@dataclass(frozen=True)
-class ShopContents:
-    """A table of products, as it was read."""
+Amend = Callable[[str, ShopProduct, Counts], None]
+"""Changes a product of a published layout (its id, the product, what is counted)."""
 
-    header: tuple[str, ...]  # all its columns
-    columns: ShopColumns | None  # those with a cell; None for an empty table
-    products: dict[str, ShopProduct]  # by id, in the order of their first rows
-    left_out: Counts  # the rows that cannot be read
-    report: Counts  # what was joined, or read as something else
-    category: str  # how a cell of categories is read, as an example; "" where there is none
+
+@dataclass
+class CatalogueDraft(Draft):
+    """A shop's products before their pictures are placed and anything is checked."""
+
+    # Real exports have bad rows by the hundred. A catalogue leaves them out, counted by what is wrong with them, in its
+    # notes; nothing is dropped silently, and nothing is changed but white space at the ends of names, titles and
+    # attributes. A collection refuses them, unless they are to be skipped.
+
+    header: tuple[str, ...] = ()  # all columns of the table
+    columns: ShopColumns | None = None  # those with a cell; None for an empty table
+    products: dict[str, ShopProduct] = field(default_factory=dict)  # by id, in the order of their first rows
+    left_out: Counts = field(default_factory=Counts)  # the rows that cannot be read
+    report: Counts = field(default_factory=Counts)  # what was joined, or read as something else
+    about: str = ""  # where the catalogue comes from, in words
+    category: str = ""  # how a cell of categories is read, as an example; "" where there is none
+    categorised: bool = True  # whether there is a column of categories at all
+    attribute_columns: Sequence[str] = ()  # columns that are an attribute each
+    prices: Prices = field(default_factory=lambda: Prices({}, []))  # of the products
+    of_variants: Prices = field(default_factory=lambda: Prices({}, []))  # of their variants
+    decimal: str | None = None  # what stands before the cents
+    day: int | None = None  # the moment whose sales count
+
+    def __post_init__(self) -> None:
+        self._first_rows: list[int] = []  # (products,) the row of its first picture
+        self._fields: dict[str, list[Any]] = {}  # from name to (products,) values
+        self._doubts: dict[str, str] = {}  # faults that a catalogue counts: what is wrong
+        self._placing = False
+        self._of_source: list[str] = []  # what a collection says of the table
+
+    def __len__(self) -> int:
+        return len(self.products)
+
+    def fault(self, text: str) -> None:
+        """Write down a fault."""
+        if self._placing:
+            self.doubt(_AMBIGUOUS, text)
+        else:
+            super().fault(text)
+
+    def doubt(self, problem: str, text: str) -> None:
+        """Write down what is a fault of a collection, and which a catalogue counts."""
+        self._doubts[text] = problem
+        self.faults.append(text)
+
+    def described_source(self) -> str:
+        """Where it comes from, with the notes."""
+        return "; ".join([self.source, *self._of_source, *self.notes])
+
+    def complete(self) -> None:
+        """List pictures, titles and fields, once all products are there."""
+        shows: list[str] = []
+        for product, about in self.products.items():
+            self._first_rows.append(len(self.ids))
+            for number, name in enumerate(about.pictures or [None], start=1):
+                image = product if number == 1 else f"{product}#{number}"
+                while number > 1 and image in self.products:
+                    image += "'"
+                self.add_image(image, name)
+                shows.append(product)
+            if about.title:
+                self.add_caption(product, about.title, product)
+        self._placing = True
+        if self.columns is None:
+            return
+        of_collection = Counts()
+        every = list(self.products.values())
+        for product, about in self.products.items():
+            for what, is_there in (("picture", about.pictures), ("category", about.paths), ("title", about.title)):
+                if not is_there:
+                    of_collection.count(f"without a {what}", product)
+        rows, places = [about.row for about in every], [about.place for about in every]
+        variants = [(about, variant) for about in every for variant in about.variants]
+        sold = [_priced(variant.row, about.row, self.columns) for about, variant in variants]
+        prices = read_prices(
+            self.columns, rows + sold, places + [variant.place for _, variant in variants], self.report,
+            lambda text: self.doubt(_DOUBTFUL, text), count=len(rows), decimal=self.decimal, day=self.day,
+        )  # fmt: skip
+        self.prices, self.of_variants = prices.part(0, len(rows)), prices.part(len(rows), None)
+        self._fields = field_columns(self.columns, [(about.place, about.row, about.variants) for about in every],
+                                     self.prices, self.decimal, of_collection)  # fmt: skip
+        for product, price in zip(self.products, self._fields.get("price", ()), strict=False):
+            if price is None:
+                of_collection.count("without a price", product)
+        facts: dict[str, list[Any]] = self._fields | {
+            "category": [[as_folder(path) for path in about.paths] or None for about in every],
+            PICTURES: [about.pictures or None for about in every],
+        }
+        table: dict[str, Any] = {"image_id": self.ids, PRODUCT: shows}
+        for name, values in facts.items():
+            if any(value is not None for value in values):
+                table[name] = values if len(values) == len(self.ids) else self._spread(values)
+        self.facts = pa.table({name: pa.array(values) for name, values in table.items()})
+        self._describe(self.columns, of_collection)
+        kept = [*filter(None, [self.columns.attributes]), *self.attribute_columns]
+        for about in every:
+            if not about.variants:  # its texts are in the columns now
+                about.row = {name: about.row[name] for name in kept if name in about.row} if kept else {}
+
+    def _spread(self, values: Sequence[Any]) -> list[Any]:
+        """Values of products beside their first pictures."""
+        spread: list[Any] = [None] * len(self.ids)
+        for row, value in zip(self._first_rows, values, strict=True):
+            spread[row] = value
+        return spread
+
+    def _describe(self, columns: ShopColumns, counted: Counts) -> None:
+        """Say how the table was read, and what was counted in it."""
+        found_columns = {
+            "id": columns.id, "title": columns.title, "pictures": ", ".join(columns.images),
+            "category": ", ".join(columns.category), "price": ", ".join(columns.prices), "brand": columns.brand,
+        }  # fmt: skip
+        read_as = ", ".join(f"{role} from {name!r}" for role, name in found_columns.items() if name)
+        pictureless = [] if columns.images else ["no column of pictures (image_column= names it)"]
+        lines = [f"{len(self.products):,} read, {read_as}", *pictureless, *columns.doubts]
+        if len(columns.prices) > 1:
+            taken = ", ".join(f"{name!r} {count:,}" for name, count in self.prices.taken.items())
+            without = counted.counts.get("without a price", 0)
+            lines.append(f"prices by column: {taken}, products without a price {without:,}")
+        lines += filter(None, [self.category])
+        lines += self.left_out.lines("{what} (left out): {count:,} ({shown})", ", ")
+        lines += (self.report + counted).lines("{what}: {count:,} ({shown})", ", ")
+        self._of_source = [NOTE + line.replace("; ", ", ") for line in lines]
+
+    def catalogue(self, *, uncategorised: bool = False) -> Catalogue:
+        """The products that have a category, as a catalogue; of several paths of a product the first is its own."""
+        # uncategorised: Whether products without a category are wanted too, under `UNCATEGORISED`. Elsewhere they are
+        # set aside and counted: nobody knows to which queries they are relevant.
+        # The thesis gives every product one path (section 7.4.1); further ones are counted.
+        read = self.left_out + self.report
+        counts = Counts(dict(read.counts), {what: list(examples) for what, examples in read.examples.items()})
+        for text, problem in self._doubts.items():
+            if problem:
+                counts.count(problem, text, longest=_LONGEST)
+        raise_faults(
+            CollectionError,
+            f"{self.name} ({self.about})",
+            [fault for fault in self.faults if fault not in self._doubts],
+            hint="mend the table, or bad_rows=skip",
+        )
+        if self.columns is not None and not self.categorised:
+            raise CollectionError(
+                f"{self.root / self.name}: no column of categories.",
+                hint=f"category_column= names it; there are {list(self.header)}",
+                code="collection-no-column-3",
+            )
+        made = _Products(self, counts, uncategorised)
+        doubts = self.columns.doubts if self.columns else ()
+        notes = counts.lines("set aside: {count:,} {what} ({shown})", "; ")
+        source = "; ".join([self.about, *(doubt for doubt in doubts if not doubt.startswith("price")), *self.notes])
+        if not made.rows:
+            reasons = "".join(f"\n  - {note}" for note in notes)
+            raise CollectionError(
+                f"{self.name} ({source}): no products in it.{reasons}", hint="right file, format?", code="no-products"
+            )
+        return made.catalogue(source, notes)
+
+
+class _Products:
+    """The columns of a catalogue in the making."""
+
+    def __init__(self, draft: CatalogueDraft, counts: Counts, uncategorised: bool) -> None:
+        self.draft, self.counts = draft, counts
+        self.rows: list[int] = []  # of the products that are kept, among those of the draft
+        self.categories: dict[str, tuple[str, str | None]] = {}
+        self.paths: list[tuple[str, Names]] = []  # (product, names) of every path
+        self._ids: dict[Names, str] = {}
+        self._own: list[str] = []
+        self._attributes = _AttributeColumns(draft.name)
+        for number, (product, about) in enumerate(draft.products.items()):
+            label = f"{about.place}: {product!r}"
+            paths = about.paths or ([(UNCATEGORISED,)] if uncategorised else [])
+            if about.paths and not about.is_whole:
+                shown = " > ".join(about.paths[0])[:60]
+                self._reject("products with an unreadable category path", f"{label}: {shown!r}")
+            elif not paths:
+                if about.is_whole:  # otherwise it is counted already
+                    self._reject("products without a category", label)
+            elif len(paths[0]) > DEEPEST:
+                self._reject(f"products with a category path of more than {DEEPEST} levels",
+                             f"{label}: {len(paths[0]):,}")  # fmt: skip
+            else:
+                if len(paths) > 1:
+                    self._reject("further category paths of a product that has several", label, len(paths) - 1)
+                self.rows.append(number)
+                self._own.append(self._category(paths[0]))
+                self.paths += [(product, path) for path in paths]
+                self._attributes.add(product, self._cleaned(label, self._described(label, about.row)))
+
+    def _reject(self, problem: str, place: str, count: int = 1) -> None:
+        self.counts.count(problem, place, count, _LONGEST)
+
+    def _category(self, names: Names) -> str:
+        if names not in self._ids:
+            self._ids[names] = register_path(names, self.categories)
+        return self._ids[names]
+
+    def _described(self, label: str, row: Mapping[str, Any]) -> Iterator[tuple[object, object]]:
+        """(name, value) of what is an attribute of a product; what is no such pair is counted."""
+        column = self.draft.columns.attributes if self.draft.columns else None
+        if column:
+            no_pair = "attributes that are no pair of name and value"
+            try:
+                yield from attribute_pairs(
+                    row.get(column), lambda entry: self._reject(no_pair, f"{label}: {str(entry)[:40]!r}")
+                )
+            except orjson.JSONDecodeError as fault:
+                self._reject("lists of attributes that are not valid JSON (the product is kept)", f"{label}: {fault}")
+        # An empty cell says that the product has no such attribute, not that somebody forgot its value.
+        yield from ((name, row[name]) for name in self.draft.attribute_columns if row.get(name) not in (None, ""))
+
+    def _cleaned(self, place: str, attributes: Iterable[tuple[object, object]]) -> list[tuple[str, str]]:
+        """Attributes as texts; empty ones and repetitions are counted and left out."""
+        pairs: dict[tuple[str, str], None] = {}
+        for name, values in attributes:
+            label = text_of(name)
+            for value in values if isinstance(values, list) else (values,):
+                if isinstance(value, (dict, list)):
+                    self._reject("attributes that are not text", f"{place}: {label!r}")
+                    continue
+                text = text_of(value)
+                if label is None:
+                    self._reject("attributes without a name", place)
+                elif text is None:
+                    self._reject("attributes without a value", f"{place}: {label!r}")
+                elif (label, text) in pairs:
+                    self._reject("repetitions of an attribute of the same product", f"{place}: {label!r}")
+                else:
+                    pairs[label, text] = None
+        return list(pairs)
+
+    def catalogue(self, source: str, notes: Sequence[str]) -> Catalogue:
+        """The checked catalogue."""
+        draft = self.draft
+
+        def column(values: Sequence[str | None]) -> pa.Array:
+            return text_column(values, draft.name)
+
+        every, ids = list(draft.products.values()), list(draft.products)
+        kept = [ids[row] for row in self.rows]
+        first = pa.array([draft._first_rows[row] for row in self.rows], pa.int64())
+        places = {name: draft.column(values) for name, values in (("path", draft.paths), ("archive", draft.archives))}
+        ends = [*draft._first_rows[1:], len(draft.ids)]
+        shown = [at for row in self.rows if every[row].pictures for at in range(draft._first_rows[row], ends[row])]
+        owners = [ids[row] for row in self.rows for _ in every[row].pictures]
+        words = words_of_prices(draft.prices) if draft.prices.paid else [""] * len(ids)
+        facts = {} if draft.facts is None else {name: draft.facts[name] for name in draft.facts.column_names}
+        fields = {name: facts[name].take(first) for name in draft._fields if name in facts}
+        return Catalogue(
+            draft.name,
+            pa.table({"id": column(kept), "title": column([every[row].title or None for row in self.rows]),
+                      **{name: values.take(first) for name, values in places.items()},
+                      "category_id": column(self._own)}),
+            self._attributes.table(),
+            pa.table({"id": column(list(self.categories)),
+                      "name": column([name for name, _ in self.categories.values()]),
+                      "parent": column([parent for _, parent in self.categories.values()])}),
+            draft.root.absolute(),
+            source,
+            tuple(notes),
+            {ids[row]: words[row] for row in self.rows if words[row]},
+            images=pa.table({"product_id": column(owners),
+                             "name": column([name for row in self.rows for name in every[row].pictures]),
+                             **{name: values.take(pa.array(shown, pa.int64())) for name, values in places.items()}}),
+            paths=pa.table({"product_id": column([product for product, _ in self.paths]),
+                            "path": pa.array([names for _, names in self.paths], pa.list_(pa.string()))}),
+            fields=pa.table({"product_id": column(kept), **fields}),
+            variants=self._variants(),
+        )  # fmt: skip
+
+    def _variants(self) -> pa.Table:
+        """The variants of all products, with what each costs and whether there is any."""
+        draft, columns = self.draft, self.draft.columns
+        every = [(product, about, variant) for product, about in draft.products.items() for variant in about.variants]
+        if columns is None or not every:
+            return VARIANTS.empty_table()
+        nothing: list[Amount] = [((), None)] * len(every)
+        prices = draft.of_variants
+        impacts = next((own for name, own in prices.columns.items() if plain_column(name) == IMPACT), nothing)
+        of_products = dict(zip(draft.products, draft.prices.paid, strict=False))
+        kept = {product for product, _ in self.paths}
+        listed = []
+        for (product, about, variant), (numbers, currency), (impact, _) in zip(
+            every, prices.paid or nothing, impacts, strict=True
+        ):
+            if not numbers:
+                numbers, currency = of_products.get(product, ((), None))
+                numbers = tuple(number + sum(impact) for number in numbers)
+            if product not in kept:
+                continue
+            named = named_values(columns, variant.row, about.row)
+            own = {name: text for name in columns.differing if (text := text_of(variant.row.get(name)))}
+            options = {name: ", ".join(values) for name, values in named.items()} | own
+            names = [name for column in columns.images for name in picture_names(variant.row.get(column))]
+            cell = variant.row.get(columns.availability) if columns.availability else None
+            listed.append({
+                "product_id": product, "id": variant.id, "options": list(options.items()),
+                "price": numbers[0] if numbers else None, "currency": currency if numbers else None,
+                "availability": state_of(cell), "picture": names[0] if names else None,
+            })  # fmt: skip
+        return pa.Table.from_pylist(listed, VARIANTS)
+
+
+class _AttributeColumns:
+    """The attributes' table in the making: Python's texts become a chunk of columns every now and then."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._chunks: list[pa.Table] = []
+        self._columns: tuple[list[str], list[str], list[str]] = ([], [], [])
+        self._size = 0
+
+    def add(self, owner: str, pairs: list[tuple[str, str]]) -> None:
+        for column, values in zip(self._columns, ([owner] * len(pairs), *zip(*pairs, strict=True)), strict=False):
+            column.extend(values)
+        self._size += sum(len(value) for _, value in pairs)
+        if len(self._columns[0]) >= _CHUNK_ROWS or self._size >= _CHUNK_CHARACTERS:
+            self._flush()
+
+    def table(self) -> pa.Table:
+        self._flush()
+        return pa.concat_tables(self._chunks)
+
+    def _flush(self) -> None:
+        columns = zip(ATTRIBUTE_TABLE.names, self._columns, strict=True)
+        self._chunks.append(pa.table({name: text_column(values, self._name) for name, values in columns}))
+        self._columns, self._size = ([], [], []), 0
+
+
+# The rows of a table become products.
 
 
 def place_of(source: Any) -> tuple[str, Path]:
@@ -239,60 +432,120 @@ def place_of(source: Any) -> tuple[str, Path]:
     return (plain_stem(source), source.parent) if isinstance(source, Path) else ("products", Path.cwd())
 
 
-def read_shop(
+def read(
     source: Any,
-    fault: Callable[[str], object],
     *,
+    decimal: str = "",
+    prices_on: str = "",
     separator: str | None = None,
     paths_separator: str | None = None,
     bad_rows: str = "refuse",
     encoding: str = "",
     delimiter: str = "",
     quotes: str = "",
+    attribute_columns: str | Sequence[str] | None = None,
+    about: str = "",
+    amend: Amend | None = None,
     **given: str | None,
-) -> ShopContents:
-    """Read a table of products; `fault` gets every row that cannot be read, unless these are to be skipped."""
+) -> CatalogueDraft:
+    """Read a table of products, a file or in memory."""
     # - Rows with the same id are one product where no cell contradicts: pictures and categories are added up, empty
     #   cells filled. Where one does, the first row counts, and both lines are reported.
     # - A category cell may hold one path or several. How it is written is found out (`CategoryStyle.find`).
     # - So are rows of variants, which name their product (`GROUP`); what differs between them is that of the first.
     # - HTML entities are read as characters (`without_entities`), but for ids.
+    # - A product may have no picture, no category, no title and no price; each is counted and named.
+    # - Prices are numbers, whatever sign of a currency stands beside them (`read_amounts`); other columns are numbers
+    #   where all their cells are.
     # Columns without any cell are left out of account.
-    left_out, report = Counts(), Counts()
+    name, root = place_of(source)
+    called = source.name if isinstance(source, Path) else "in memory"
+    about = about or (f"table {called}" if isinstance(source, Path) else "a table in memory")
+    draft = CatalogueDraft(name, root, f"table of products {called}", about=about, decimal=decimal or None,
+                           day=_day(prices_on))  # fmt: skip
     table = read_table(source, header="yes", encoding=encoding, delimiter=delimiter, quotes=quotes)
     path = table.path or Path(table.name)
-    bad = BadRows(path.name, fault, bad_rows, left_out)
+    bad = BadRows(path.name, draft.fault, bad_rows, draft.left_out)
     rows = list(table.rows(bad.row))
     header = table.columns
     if table.layout is None and rows:
-        header = list(dict.fromkeys(name for _, row in rows for name in row))
-    if not header:
-        return ShopContents((), None, {}, left_out, report, "")
+        header = list(dict.fromkeys(column for _, row in rows for column in row))
+    if header:
+        draft.header = tuple(header)
+        columns = _columns_of(path, header, rows, given)
+        draft.attribute_columns = _attribute_columns(attribute_columns, header, path)
+        draft.categorised = bool(columns.category or ShopColumns.find(path, header, **given).category)
+        known = (columns.title, columns.brand, columns.currency, *columns.images, *columns.category, *columns.prices)
+        meant = frozenset(filter(None, known))
+        for place, row in rows:
+            _make_plain(row, columns, meant, place, draft.report)
+        paths_of, draft.category = _categories(path, columns, rows, separator, paths_separator)
+        fill(draft, rows, columns, paths_of, bad, amend)
+    if not draft.products and not draft.faults:
+        draft.fault(f"{name}: it is empty, or has no products below its header line; is it the right file?")
+        draft._doubts[draft.faults[-1]] = ""
+    draft.complete()
+    return draft
+
+
+def _day(text: str) -> int | None:
+    if not text:
+        return None
+    moment = moment_of(text)
+    if moment is None:
+        raise CollectionError(f"prices_on={text}: no day.", hint="write it as 2026-11-28", code="no-day")
+    return moment[0]
+
+
+def _columns_of(path: Path, header: Sequence[str], rows: Sequence[tuple[str, dict[str, Any]]],
+                given: Mapping[str, str | None]) -> ShopColumns:  # fmt: skip
+    """Which column holds what, among those with a cell."""
     named = {name.strip() for text in given.values() if text for name in (text, *text.split(","))}
     unused = set(header) - named
     for _, row in rows:
         unused -= {name for name in unused if row.get(name) not in (None, "", [])}
+        if not unused:
+            break
     coded = [name for name in header if plain_column(name) == "google_product_category" and name not in named]
     unused |= {name for name in coded if any(str(row.get(name)).isdigit() for _, row in rows)}  # numbers of a list
-    names = [name for name in header if name not in unused or not rows]
-    columns = ShopColumns.find(path, names, **given)
-    known = (columns.title, columns.brand, columns.currency, *columns.images, *columns.category, *columns.prices)
-    meant = frozenset(filter(None, known))
-    for place, row in rows:
-        _make_plain(row, columns, meant, place, report)
-    paths_of, category = _categories(path, columns, rows, separator, paths_separator)
-    products: dict[str, ShopProduct] = {}
+    return ShopColumns.find(path, [name for name in header if name not in unused or not rows], **given)
+
+
+def _attribute_columns(named: str | Sequence[str] | None, header: Sequence[str], path: Path) -> list[str]:
+    """The columns that are an attribute each."""
+    names = named.split(",") if isinstance(named, str) else named or ()
+    names = [name.strip() for name in names if name.strip()]
+    faults = [f"no column {name!r} ({nearest(name, header)})" for name in names if name not in header]
+    raise_faults(CollectionError, f"{path}: attribute_columns", faults, code="no-such-column")
+    return names
+
+
+def fill(
+    draft: CatalogueDraft,
+    rows: Sequence[tuple[str, dict[str, Any]]],
+    columns: ShopColumns,
+    paths_of: Callable[[Mapping[str, Any]], Paths],
+    bad: BadRows,
+    amend: Amend | None = None,
+    *,
+    joins: bool = True,
+) -> None:
+    """Put the products of rows into a draft; `joins` says whether several rows may be of one product."""
+    draft.columns, report = columns, draft.report
     product_of = _of_variants(columns, rows, report)
+    later: list[tuple[str, ShopProduct, str | None]] = []  # variants of a product whose own row may stand below
     for place, row in rows:
-        product, is_variant = product_of(row, place, _id(row.get(columns.id)))
+        own = _id(row.get(columns.id))
+        product, is_variant, waits = product_of(row, place, own)
         if product is None:
             bad.reject("rows without a product id", place, "", f"{place}, column {columns.id!r}: no id")
             continue
         try:
             paths, is_whole = paths_of(row)
         except ValueError as unread:
+            column = columns.category[0] if columns.category else ""
             bad.reject("products with an unreadable category path", place, f"{product!r}: {unread}",
-                       f"{place}, column {columns.category[0]!r}: {unread}")  # fmt: skip
+                       f"{place}, column {column!r}: {unread}")  # fmt: skip
             continue
         pictures: dict[str, None] = {}
         for column in columns.images:
@@ -300,14 +553,28 @@ def read_shop(
             pictures |= dict.fromkeys(names)
             if not names and not is_missing(row.get(column)):
                 report.count("pictures that are no file name (the product is kept)",
-                             f"{place}: {product!r}: {_short(row[column])}")  # fmt: skip
-        title = text_of(row.get(columns.title)) if columns.title else None
+                             f"{place}: {product!r}: {short(row[column])}")  # fmt: skip
+        title = row.get(columns.title) if columns.title else None
+        if isinstance(title, list | dict):
+            report.count("titles that are not text (the product is kept)", f"{place}: {short(title)}")
+            title = None
+        title = text_of(title)
         now = ShopProduct(place, title or "", row, list(pictures), list(paths), is_whole)
-        before = products.setdefault(product, now)
-        if before is not now:
-            is_variant = is_variant or (columns.title is not None and not title)
-            _join(before, now, product, columns, report, is_variant=is_variant)
-    return ShopContents(tuple(header), columns, products, left_out, report, category)
+        if is_variant and waits:
+            later.append((product, now, own))
+        elif (before := draft.products.setdefault(product, now)) is not now:
+            if joins:
+                _join(before, now, product, own, columns, report, is_variant=is_variant)
+            else:
+                report.count("rows with the id of an earlier product", f"{place}: {product!r}")
+        elif is_variant:
+            now.variants.append(Variant(place, own, dict(row)))
+    for product, now, own in later:
+        if (before := draft.products.setdefault(product, now)) is not now:
+            _join(before, now, product, own, columns, report, is_variant=True)
+    for product, about in draft.products.items():
+        if amend is not None:
+            amend(product, about, report)
 
 
 def _make_plain(row: dict[str, Any], columns: ShopColumns, meant: frozenset[str], place: str, report: Counts) -> None:
@@ -315,46 +582,53 @@ def _make_plain(row: dict[str, Any], columns: ShopColumns, meant: frozenset[str]
     for name, cell in row.items():
         if cell is None or name == columns.id:
             continue
-        if name == columns.title and isinstance(cell, list | dict):
-            report.count("titles that are not text (the product is kept)", f"{place}: {_short(cell)}")
-            row[name] = None
-        elif type(cell) is str and len(cell) <= LONGEST_WORD and name in meant and says_nothing(cell):
+        if type(cell) is str and len(cell) <= LONGEST_WORD and name in meant and says_nothing(cell):
             report.count(f"cells of {name} that say that there is nothing", f"{place}: {cell!r}")
             row[name] = None
         elif type(cell) is not str or "&" in cell:
             read = without_entities(cell)
             if read != cell:
-                report.count("cells with HTML entities (read as characters)", f"{place}: {_short(read)}")
+                report.count("cells with HTML entities (read as characters)", f"{place}: {short(read)}")
                 row[name] = read
 
 
 def _of_variants(
     columns: ShopColumns, rows: Sequence[tuple[str, dict[str, Any]]], report: Counts
-) -> Callable[[Mapping[str, Any], str, str | None], tuple[str | None, bool]]:
-    """What says of which product a row is (row, place, its own id), and whether it is so as a variant."""
-    if columns.group is None:
-        return lambda row, place, own: (own, False)
-    group, names_itself = columns.group, plain_column(columns.group) == GROUP[0]
-    ids: dict[str, str] = {}
-    for _, row in () if names_itself else rows:  # WooCommerce: "id:44", or the SKU of the product
+) -> Callable[[Mapping[str, Any], str, str | None], tuple[str | None, bool, bool]]:
+    """What says of which product a row is (row, place, its own id): the product, and whether it is so as a variant."""
+    # The last value: whether the product has a row of its own, which may come later.
+    listed: dict[str, str] = {}  # from what a variant is called to its product, as the product's own row says it
+    ids: dict[str, str] = {}  # from what the variants call a product to its id
+    group, names_itself = columns.group or "", plain_column(columns.group or "") in NAMES_ITSELF
+    if columns.variations is not None:  # Magento: "sku=A-S,size=S|sku=A-M,size=M" in the row of A
+        for _, row in rows:
+            for name in _VARIATION.findall(str(row.get(columns.variations) or "")):
+                listed.setdefault(name.strip(), str(row.get(columns.id)).strip())
+    if not group and not listed:
+        return lambda row, place, own: (own, False, False)
+    for _, row in rows if group else ():  # WooCommerce: "id:44", or the SKU of the product
         own = row.get(columns.id)
         for cell in (own, row.get(columns.sku) if columns.sku else None):
             if not is_missing(own) and not is_missing(cell) and is_missing(row.get(group)):
                 ids.setdefault(str(cell).strip(), str(own).strip())
 
-    def product_of(row: Mapping[str, Any], place: str, own: str | None) -> tuple[str | None, bool]:
+    def product_of(row: Mapping[str, Any], place: str, own: str | None) -> tuple[str | None, bool, bool]:
         name = row.get(group)
-        if own is None or is_missing(name):
-            return own, False
+        if own is None or name is None or is_missing(name):
+            product = listed.get(own or "", own)
+            return product, product != own, product != own
         named = id_of(name).strip()
-        product = named if names_itself else ids.get(named.removeprefix("id:").strip(), ids.get(named))
-        if product is None:
-            report.count("variants of a product that is not in the table (each is a product of its own)",
-                         f"{place}: {own!r} of {named!r}")  # fmt: skip
-            return own, False
-        return product, True
+        product = ids.get(named.removeprefix("id:").strip(), ids.get(named))
+        if product is not None or names_itself:
+            return product or named, True, product is not None
+        report.count("variants of a product that is not in the table (each is a product of its own)",
+                     f"{place}: {own!r} of {named!r}")  # fmt: skip
+        return own, False, False
 
     return product_of
+
+
+_VARIATION = re.compile(r"(?:^|\|)\s*sku=([^,|]+)")
 
 
 def _id(cell: Any) -> str | None:
@@ -366,20 +640,17 @@ def _id(cell: Any) -> str | None:
         return None
 
 
-_Paths = tuple[Sequence[tuple[str, ...]], bool]
-
-
 def _categories(
     path: Path,
     columns: ShopColumns,
     rows: Sequence[tuple[str, dict[str, Any]]],
     separator: str | None,
     paths_separator: str | None,
-) -> tuple[Callable[[Mapping[str, Any]], _Paths], str]:
+) -> tuple[Callable[[Mapping[str, Any]], Paths], str]:
     """What reads the category paths of a row (`CategoryStyle.read_strictly`), and how it reads one, in words."""
     if len(columns.category) != 1:
 
-        def of_levels(row: Mapping[str, Any]) -> _Paths:
+        def of_levels(row: Mapping[str, Any]) -> Paths:
             cells = [str(row.get(column) or "").strip() for column in columns.category]
             while cells and not cells[-1]:
                 cells.pop()
@@ -389,8 +660,9 @@ def _categories(
         return of_levels, ""
     column = columns.category[0]
     cells = [cell for _, row in rows if (cell := row.get(column)) not in (None, "")]
-    if paths_separator is None and re.search(r"\(x, ?y", column):  # PrestaShop says in the header how it is written
-        paths_separator = ","
+    if re.search(r"\(x, ?y", column):  # PrestaShop says in the header how it is written
+        paths_separator = "," if paths_separator is None else paths_separator
+        separator = "/" if separator is None and any("/" in str(cell) for cell in cells) else separator
     style = CategoryStyle.find(f"{path}, column {column!r}", cells, separator=separator,
                                paths_separator=paths_separator)  # fmt: skip
     deepest, most, shown = None, 0, ""
@@ -406,319 +678,85 @@ def _categories(
 
 
 def _join(
-    before: ShopProduct, now: ShopProduct, product: str, columns: ShopColumns, report: Counts, *, is_variant: bool
+    before: ShopProduct,
+    now: ShopProduct,
+    product: str,
+    own: str | None,
+    columns: ShopColumns,
+    report: Counts,
+    *,
+    is_variant: bool,
 ) -> None:
     """Add a row to the product of an earlier one with the same id, unless they contradict each other."""
-    # is_variant: Whether the row is of another variant, with its picture: it names its product, or repeats no title, as
-    # Shopify exports them.
+    # is_variant: Whether the row says that it is of a variant. Otherwise it is one, with its picture, where it repeats
+    # no title, as Shopify exports them; or repeats the title, and has another size.
     apart = {columns.id, *columns.images, *columns.category}
     differing = [
         name
         for name, cell in now.row.items()
         if name not in apart and cell not in (None, "") and before.row.get(name) not in (None, "", cell)
     ]
+    values = {*(value for _, value in columns.options), *(value for _, value in columns.listed), *columns.differing}
+    if not is_variant and differing and columns.title not in differing:
+        is_variant = (columns.title is not None and not now.title) or bool(values.intersection(differing))
     if differing and not is_variant:
         name = differing[0]
         report.count(
             "rows with the id of an earlier product and other values (the first row counts)",
-            f"{product!r} in {before.place} and {now.place}: {name} {_short(before.row.get(name))} and "
-            f"{_short(now.row.get(name))}",
+            f"{product!r} in {before.place} and {now.place}: {name} {short(before.row.get(name))} and "
+            f"{short(now.row.get(name))}",
         )
         return
     variants = " (of variants: other values are those of the first)" if differing else ""
     report.count(f"rows joined to an earlier one with the same id{variants}",
                  f"{product!r}: {now.place} to {before.place}")  # fmt: skip
-    before.row |= {name: cell for name, cell in now.row.items() if before.row.get(name) in (None, "")}
+    offers = {*values, columns.variant, *columns.prices, columns.stock} - {None}
+    if own != product or any(now.row.get(name) not in (None, "") for name in offers if name):
+        is_first = own == product and not before.variants  # the first row may be a variant too
+        if is_first and not _is_whole_product(before.row, now.row, values):
+            before.variants.append(Variant(before.place, _called(before.row, columns), dict(before.row)))
+        before.variants.append(Variant(now.place, own if own != product else _called(now.row, columns), now.row))
+    # The price of a sale, its days and the regular price of a product are those of one row.
+    priced = {*columns.prices, *columns.sale.all}
+    has_price = is_variant and any(before.row.get(name) not in (None, "") for name in columns.prices)
+    before.row |= {name: cell for name, cell in now.row.items()
+                   if before.row.get(name) in (None, "") and not (has_price and name in priced)}  # fmt: skip
     before.title = before.title or now.title
     before.pictures += [name for name in now.pictures if name not in before.pictures]
     before.is_whole = before.is_whole if before.paths else now.is_whole
     before.paths += [names for names in now.paths if names not in before.paths]
 
 
-def _short(value: object) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= 40 else f"{shown[:39]}…"
+def _priced(row: dict[str, Any], product: dict[str, Any], columns: ShopColumns) -> dict[str, Any]:
+    """The row of a variant with the days and discounts of its product where it has none."""
+    own = columns.sale.all
+    if not own or any(row.get(name) not in (None, "") for name in own):
+        return row
+    return row | {name: product.get(name) for name in own}
 
 
-# The columns of a table of products as typed fields: prices and numbers as numbers, the rest as text.
-
-_PLAIN_NUMBER = re.compile(r"[+-]?(?:\d{1,3}(?:[.,' ]\d{3})+|\d{1,11})(?:[.,]\d+)?")
-_TAKEN = frozenset((
-    "width", "height", "bytes", "format", "camera", "taken", "name", "path", "category", "caption", "product",
-    "pictures", "image_id"
-))  # fmt: skip
-"""What a library has fields of its own for, or the reader facts: a column of this name becomes "product NAME"."""
-_CODE = re.compile(r"0\d")
-_MOST_FAULTS = 3
+def _is_whole_product(row: Mapping[str, Any], variant: Mapping[str, Any], values: Iterable[str]) -> bool:
+    """Whether a row is of the product, not of a variant as the other is: it has no size, or lists them all."""
+    pairs = [(str(row.get(name) or ""), str(variant.get(name) or "")) for name in values]
+    of_variant = [(own, other) for own, other in pairs if other]
+    return bool(of_variant) and (
+        not any(own for own, _ in pairs)
+        or any(own != other and other in re.split(r"[;,|]\s*", own) for own, other in of_variant)
+    )
 
 
-def field_columns(
-    columns: ShopColumns,
-    rows: Sequence[Mapping[str, Any]],
-    places: Sequence[str],
-    decimal: str | None,
-    draft: Draft,
-    report: Counts,
-) -> dict[str, list[Any]]:
-    """The fields of products: from the name to (products,) values, None where a product has none."""
-    # The price is called "price" and the brand "brand", whatever their columns are called; other columns keep their
-    # names. A price range has two values.
-    fields: dict[str, list[Any]] = {}
-    read = {name: _money(name, rows, places, decimal, draft.fault, report) for name in columns.money}
-    if columns.prices:
-        paid = _paid(columns, rows, read)
-        fields["price"] = _as_values([numbers for numbers, _ in paid])
-        fields["currency"] = [currency if numbers else None for numbers, currency in paid]
-    for name, pairs in read.items():
-        if name not in columns.prices[:1]:
-            own = "regular price" if plain_column(name) == "price" else name
-            fields[_free(own, fields)] = _as_values([numbers for numbers, _ in pairs])
-    if columns.brand:
-        fields["brand"] = [text_of(row.get(columns.brand)) for row in rows]
-    if columns.description:
-        fields["description"] = [text_of(row.get(columns.description)) for row in rows]
-    for name in columns.others:
-        if name not in columns.money:
-            fields[_free(name, fields)] = _typed([row.get(name) for row in rows], decimal)
-    if columns.attributes:
-        cells = [row.get(columns.attributes) for row in rows]
-        no_pair = "attributes that are no pair of name and value"
-        attributes, unread = _attributes(cells, lambda entry: report.count(no_pair, _short(entry)))
-        if 2 * len(unread) > len(cells):  # written in another way: text that can be searched all the same
-            fields[_free(columns.attributes, fields)] = [text_of(cell) for cell in cells]
-            return fields
-        for row in unread:
-            report.count(
-                "cells of attributes that are not JSON (the product is kept)", f"{places[row]}: {cells[row]!r}"[:60]
-            )
-        for name, values in attributes.items():
-            if plain_column(name) in BRAND and "brand" not in fields:
-                name = "brand"
-            fields[_free(name, fields)] = _typed(values, decimal)
-    return fields
-
-
-_Amount = tuple[tuple[float, ...], str | None]
-"""The numbers of a cell, and their currency."""
-
-
-def _money(
-    name: str,
-    rows: Sequence[Mapping[str, Any]],
-    places: Sequence[str],
-    decimal: str | None,
-    fault: Callable[[str], object],
-    report: Counts,
-) -> list[_Amount]:
-    """What a column of prices says of each product."""
-    cells = [row.get(name) for row in rows]
-    amounts = read_amounts(cells, decimal=cast("Decimal | None", decimal))
-    for row, doubt in amounts.faults[:_MOST_FAULTS]:
-        fault(f"{places[row]}, column {name!r}: {doubt}")
-    if len(amounts.faults) > _MOST_FAULTS:
-        fault(f"column {name!r}: {len(amounts.faults) - _MOST_FAULTS:,} more cells like these")
-    for row in amounts.unread:
-        report.count(
-            f"cells of {name} that are no price (the product is kept)", f"{places[row]}: {str(cells[row])[:40]!r}"
-        )
-    of_header = _currency_in(name)
-    return [(numbers, mark or of_header) for numbers, mark in zip(amounts.values, amounts.currencies, strict=True)]
-
-
-def _paid(
-    columns: ShopColumns, rows: Sequence[Mapping[str, Any]], read: Mapping[str, Sequence[_Amount]]
-) -> list[_Amount]:
-    """What customers pay for each product: of the columns of prices the first that has a number; and the currency."""
-    nothing: _Amount = ((), None)
-    first = [next((amount for amount in amounts if amount[0]), nothing)
-             for amounts in zip(*(read[name] for name in columns.prices), strict=True)]  # fmt: skip
-    stated = [text_of(row.get(columns.currency)) for row in rows] if columns.currency else [None] * len(rows)
-    return [(numbers, code or beside) for code, (numbers, beside) in zip(stated, first, strict=True)]
-
-
-def prices_in_words(shop: ShopContents, columns: ShopColumns, decimal: str | None) -> dict[str, str]:
-    """What customers pay for each product of a shop that has a price, as `price_in_words` says it."""
-    rows, places = [about.row for about in shop.products.values()], [about.place for about in shop.products.values()]
-    doubtful = "prices that can be read in two ways (the product is kept)"
-    read = {
-        name: _money(name, rows, places, decimal, lambda text: shop.report.count(doubtful, text), shop.report)
-        for name in columns.prices
-    }
-    paid = _paid(columns, rows, read) if columns.prices else []
-    words = (price_in_words(numbers, currency) for numbers, currency in paid)
-    return {product: text for product, text in zip(shop.products, words, strict=False) if text}
-
-
-def _as_values(amounts: Sequence[tuple[float, ...]]) -> list[Any]:
-    """Numbers as a field: a list for each product where one has a range, else a number."""
-    several = any(len(numbers) > 1 for numbers in amounts)
-    return [None if not numbers else list(numbers) if several else numbers[0] for numbers in amounts]
-
-
-def _currency_in(header: str) -> str | None:
-    """The currency that the name of a column tells: "Price (€)", "price_eur"."""
-    for part in re.split(r"[\s_()\[\]]+", header):
-        code = SIGNS.get(part) or (part.upper() if part.upper() in CODES else None)
-        if code:
-            return code
-    return None
-
-
-def _typed(cells: Sequence[Any], decimal: str | None) -> list[Any]:
-    """A column as numbers where all its cells are, else as text."""
-    # Codes stay texts: digits that begin with 0, and more than eleven of them.
-    present = [cell for cell in cells if cell not in (None, "")]
-    if all(isinstance(cell, int | float) and not isinstance(cell, bool) for cell in present):
-        return [None if cell == "" else cell for cell in cells]
-    if any(isinstance(cell, list) for cell in present):
-        lists = [cell if isinstance(cell, list) else [cell] for cell in cells]
-        return [[text for part in parts if (text := text_of(part))] or None for parts in lists]
-    texts = ["" if cell is None else str(cell).strip() for cell in cells]
-    if {text.lower() for text in texts} - {""} <= {"true", "false"}:
-        return [text.lower() or None for text in texts]
-    numbers = [text for text in texts if text]
-    if numbers and all(_PLAIN_NUMBER.fullmatch(text) and not _CODE.match(text) for text in numbers):
-        amounts = read_amounts(texts, decimal=cast("Decimal | None", decimal), money=False)
-        if not amounts.faults and not amounts.unread:
-            whole = all(re.fullmatch(r"[+-]?\d+", text) for text in numbers)
-            return [(int(value[0]) if whole else value[0]) if value else None for value in amounts.values]
-    return [text or None for text in texts]
-
-
-def _attributes(cells: Sequence[Any], reject: Callable[[object], None]) -> tuple[dict[str, list[Any]], list[int]]:
-    """The attributes of each product, by name, and the rows whose cell is neither JSON nor a hash of Ruby."""
-    # What is no pair of name and value goes to `reject`.
-    columns: dict[str, list[Any]] = {}
-    unread = []
-    for row, cell in enumerate(cells):
-        try:
-            for name, value in attribute_pairs(cell, reject):
-                if isinstance(name, str) and name.strip() and value not in (None, ""):
-                    if (name := name.strip()) not in columns:
-                        columns[name] = [None] * len(cells)
-                    columns[name][row] = value if isinstance(value, int | float | list) else str(value)
-        except ValueError:
-            unread.append(row)
-    return columns, unread
-
-
-def _free(name: str, fields: Any) -> str:
-    """A name for a field that nothing else has."""
-    name = " ".join(name.split())
-    name = f"product {name}" if name.lower() in _TAKEN else name
-    return f"{name} (attribute)" if name in fields else name
-
-
-PRODUCT = "product"
-"""The fact that holds the id of the product that a picture shows."""
-PICTURES = "pictures"
-"""The fact that holds the names of a product's pictures as the table has them."""
-NOTE = "products: "
-"""How the notes of a source begin that say how a table was read, and what was counted in it."""
-
-
-def read(source: Any, *, decimal: str = "", **options: Any) -> Draft:
-    """Read a table of products, a file or in memory, as a collection."""
-    # - A product may have no picture, no category, no title and no price; each is counted and named.
-    # - Prices are numbers, whatever sign of a currency stands beside them (`read_amounts`); other columns are numbers
-    #   where all their cells are.
-    name, root = place_of(source)
-    draft = Draft(name, root, f"table of products {source.name if isinstance(source, Path) else 'in memory'}")
-    shop = read_shop(source, draft.fault, **options)
-    if not shop.products and not draft.faults:
-        draft.fault(f"{name}: it is empty, or has no products below its header line; is it the right file?")
-    if shop.columns is None:
-        return draft
-    columns, report = shop.columns, shop.report
-    _add(draft, shop, columns, decimal or None)
-    found_columns = {
-        "id": columns.id, "title": columns.title, "pictures": ", ".join(columns.images),
-        "category": ", ".join(columns.category), "price": ", ".join(columns.prices), "brand": columns.brand,
-    }  # fmt: skip
-    read_as = ", ".join(f"{role} from {name!r}" for role, name in found_columns.items() if name)
-    pictureless = [] if columns.images else ["no column of pictures (image_column= names it)"]
-    lines = [f"{len(shop.products):,} read, {read_as}", *pictureless, *columns.doubts, *filter(None, [shop.category])]
-    lines += shop.left_out.lines("{what} (left out): {count:,} ({shown})", ", ")
-    lines += report.lines("{what}: {count:,} ({shown})", ", ")
-    draft.notes += [NOTE + line.replace("; ", ", ") for line in lines]
-    return draft
-
-
-def _add(draft: Draft, shop: ShopContents, columns: ShopColumns, decimal: str | None) -> None:
-    """Put the products into the draft."""
-    first_rows: list[int] = []
-    shows: list[str] = []
-    for product, about in shop.products.items():
-        first_rows.append(len(draft.ids))
-        for number, name in enumerate(about.pictures or [None], start=1):
-            image = product if number == 1 else f"{product}#{number}"
-            while number > 1 and image in shop.products:
-                image += "'"
-            draft.add_image(image, name)
-            shows.append(product)
-        if about.title:
-            draft.add_caption(product, about.title, product)
-        for what, is_there in (("picture", about.pictures), ("category", about.paths), ("title", about.title)):
-            if not is_there:
-                shop.report.count(f"without a {what}", product)
-    products = list(shop.products.values())
-    rows, places = [about.row for about in products], [about.place for about in products]
-    facts = field_columns(columns, rows, places, decimal, draft, shop.report)
-    for product, price in zip(shop.products, facts.get("price", ()), strict=False):
-        if price is None:
-            shop.report.count("without a price", product)
-    facts["category"] = [[as_folder(path) for path in about.paths] or None for about in products]
-    facts[PICTURES] = [about.pictures or None for about in products]
-    table: dict[str, Any] = {"image_id": draft.ids, PRODUCT: shows}
-    for name, values in facts.items():
-        if all(value is None for value in values):
-            continue
-        spread = values
-        if len(values) < len(draft.ids):  # a fact stands beside the first picture of its product
-            spread = [None] * len(draft.ids)
-            for row, value in zip(first_rows, values, strict=True):
-                spread[row] = value
-        table[name] = spread
-    draft.facts = pa.table({name: pa.array(values) for name, values in table.items()})
+def _called(row: Mapping[str, Any], columns: ShopColumns) -> str | None:
+    """What a variant is called that shares the id of its product."""
+    return text_of(row.get(columns.variant)) if columns.variant and columns.variant != columns.id else None
 
 
 def _sniff(path: Path) -> bool:
     return path.is_file() and (is_table(path) or is_text_table(path)) and is_shop(sniffed_columns(path))
 
 
-def is_shop(columns: Iterable[str]) -> bool:
-    """Whether columns are those of a table of products."""
-    names = {*by_plain_name([*columns])}
-    if names & {"caption", "captions", "text", "texts", "sentence", "sentences", "raw", "split", "image_id"}:
-        return False
-    signs = [
-        names & set(ID),
-        names & set(TITLE),
-        names & {*PRICE, *BRAND, "asin", "sku", "gtin", "ean"},
-        names & {*CATEGORY, "cat1", "category1", "category_1", "mastercategory"},
-        names & {*IMAGE, *ATTRIBUTES, *DESCRIPTION},
-    ]
-    sure = names & {*PRICE, *BRAND, "category_path", "product_category_tree", "product_type", "product_category",
-                    "mastercategory", "product_type_name"}  # fmt: skip
-    return all(signs[:2]) and sum(map(bool, signs)) >= 3 and bool(sure)
-
-
-COLUMN_OPTIONS = (
-    Option("id_column", f"the column of the product's id (default: {', '.join(ID[:6])}, …)"),
-    Option("title_column", f"the column of the title (default: {', '.join(TITLE[:4])}, …)"),
-    Option("image_column", f"the columns of pictures, comma-separated (default: {', '.join(IMAGE[:4])}, …)"),
-    Option("category_column", "the column of category paths, or one per level, comma-separated (default: "
-           f"{', '.join(CATEGORY[:3])}, …; cat1,cat2,cat3)"),
-    Option("variant_column", "the column that names the product of a variant; none: each row is one (default: "
-           f"{', '.join(GROUP[:2])}, …)"),
-    Option("separator", "what stands between the names of a category path; none: nothing (default: found)"),
-    Option("paths_separator", "what stands between several category paths; none: nothing (default: found)"),
-    Option("price_column", f"the column of the price (default: {', '.join(PRICE[2:6])}, …)"),
-    Option("decimal", "what stands before the cents of a price: point or comma (default: it is found)", "",
-           one_of("", "point", "comma")),
-    *(option for option in TEXT_OPTIONS if option.name != "header"),
-)  # fmt: skip
-"""Options of every reader of a shop's table."""
+def _has_categories(path: Path) -> bool:
+    columns = by_plain_name(sniffed_columns(path)) if path.is_file() else {}
+    return bool(columns.keys() & set(ID)) and bool(columns.keys() & set(CATEGORY))
 
 
 FORMAT = Format(
@@ -730,8 +768,16 @@ FORMAT = Format(
     options=(
         *COLUMN_OPTIONS,
         Option("brand_column", f"the column of the brand (default: {', '.join(BRAND[:4])}, …)"),
+        Option("attributes_column", f"the column of all attributes (default: {', '.join(ATTRIBUTES)})"),
+        Option("attribute_columns", "columns that are an attribute each, comma-separated"),
         bad_rows_option("refuse"),
     ),
     read=read,
     one_file=True,
 )  # fmt: skip
+"""As a collection, for libraries."""
+OF_CATEGORIES = replace(
+    FORMAT, sniff=_has_categories, read=partial(read, bad_rows="skip"),
+    options=(*FORMAT.options[:-1], bad_rows_option("skip")),
+)  # fmt: skip
+"""As a catalogue, whose bad rows are left out: categories are what it needs."""

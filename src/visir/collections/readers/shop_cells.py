@@ -262,6 +262,7 @@ _ADDRESSES = ("url", "src", "path", "large", "hi_res", "thumb")
 
 
 def _file_name(text: str) -> str:
+    text = text.partition(" ! ")[0]  # WooCommerce's suite tells more of a picture behind it
     return unquote(urlsplit(text).path.rstrip("/").rpartition("/")[2]) if "://" in text else text
 
 

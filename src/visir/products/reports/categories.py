@@ -23,7 +23,6 @@ from visir.products.evaluation import (
     first_answers,
     hits,
 )
-from visir.products.opening import NONE, CategoryTree
 from visir.products.reports.evaluation import (
     SETTING_WORDS,
     depth_bars,
@@ -41,6 +40,7 @@ from visir.products.reports.evaluation import (
 )
 from visir.products.task import Setting
 from visir.records.catalogue import Catalogue
+from visir.records.category_tree import NONE, CategoryTree
 from visir.reports import page
 from visir.reports.page import Block, Branch, Fold, Group, Inline, Paragraph, Section, Thumbnail, inline, thumbnails
 from visir.reports.report import Chart, StudyReport

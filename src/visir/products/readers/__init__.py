@@ -1,1 +1,0 @@
-"""Readers of catalogues, each one file with a `FORMAT` that describes it."""
