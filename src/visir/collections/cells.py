@@ -52,9 +52,9 @@ def missing_in(cells: pa.StringArray) -> list[int]:
     short = short[pc.is_in(words, pa.array(sorted(NOTHING))).to_numpy(zero_copy_only=False)]
     blank = np.flatnonzero(pc.utf8_is_space(cells).fill_null(False))
     rows = np.union1d(short, blank)
-    found = cells.take(pa.array(rows))
-    missing = {text for text in pc.unique(found).to_pylist() if is_missing(text)}
-    return [row for row, text in zip(rows.tolist(), found.to_pylist(), strict=True) if text in missing]
+    texts = cells.take(pa.array(rows))
+    missing = {text for text in pc.unique(texts).to_pylist() if is_missing(text)}
+    return [row for row, text in zip(rows.tolist(), texts.to_pylist(), strict=True) if text in missing]
 
 
 def says_nothing(cell: object) -> bool:

@@ -162,7 +162,7 @@ class BadRows:
     fault: Callable[[str], object]  # takes the faults
     how: str = "refuse"  # "skip" leaves out
     left_out: Counts = field(default_factory=Counts)  # what was left out
-    told: set[str] = field(default_factory=set)  # the tables of which the remedy was said
+    advised: set[str] = field(default_factory=set)  # the tables of which the remedy was said
 
     def notes(self) -> list[str]:
         """What was left out, in sentences."""
@@ -177,8 +177,8 @@ class BadRows:
         if self.how == "skip":
             self.left_out.count(plural, f"{place}: {detail}" if detail else place, longest=_LONGEST)
         else:
-            remedy = "" if self.name in self.told else "; mend it, or leave such rows out: bad_rows=skip"
-            self.told.add(self.name)
+            remedy = "" if self.name in self.advised else "; mend it, or leave such rows out: bad_rows=skip"
+            self.advised.add(self.name)
             self.fault(f"{message}{remedy}")
 
 
@@ -321,8 +321,8 @@ def _delimited(path: Path, on_fault: OnFault | None, layout: TextLayout | None) 
         if len(values) != len(columns):
             report(UNEVEN, f"line {start}", f"{len(values)} values for {len(columns)} columns")
         else:
-            one = known.setdefault if number < _LOOKED_AT else known.get
-            yield f"line {start}", dict(zip(columns, map(one, values, values), strict=True))
+            shared = known.setdefault if number < _LOOKED_AT else known.get
+            yield f"line {start}", dict(zip(columns, map(shared, values, values), strict=True))
 
 
 _LOOKED_AT = 5_000

@@ -244,11 +244,11 @@ class DraftFiller:
 
     def add_table(self, table: OpenTable, where: str = "") -> None:
         """All rows of the only table: column by column where that has the same meaning."""
-        found = at_once(table)
+        whole = at_once(table)
         try:
-            if found is None:
+            if whole is None:
                 raise Odd
-            _Columns(self, found, where).fill()
+            _Columns(self, whole, where).fill()
             pa.default_memory_pool().release_unused()
         except (Odd, pa.ArrowException):
             self.add(table.rows(self.bad.row), where)
@@ -442,9 +442,9 @@ class _Columns:
 
     def _words(self, column: str, step: int, rows: list[int], values: list[Any]) -> None:
         """Count the words for nothing among cells that have no value."""
-        said = [(row, repr(value)) for row, value in zip(rows, values, strict=True) if says_nothing(value)]
+        words = [(row, repr(value)) for row, value in zip(rows, values, strict=True) if says_nothing(value)]
         self._noted(step, f"cells of {column} that say that there is nothing",
-                    [row for row, _ in said], [text for _, text in said])  # fmt: skip
+                    [row for row, _ in words], [text for _, text in words])  # fmt: skip
 
     def _ids(self, column: str | None, step: int) -> pa.StringArray | None:
         """(rows of the table,) the ids in a column, null where there is none."""
@@ -490,21 +490,23 @@ class _Columns:
         self._words(column, 2, self.rows[missing].tolist() if missing else [], [values[row] for row in missing])
         gone = {*missing}
         meant: dict[Any, str] = {}
-        said: list[str] = []
+        splits: list[str] = []
         for row, value in enumerate(values):
             if row in gone or value is None:
-                said.append(usual.strip())
+                splits.append(usual.strip())
                 continue
             try:
-                said.append(meant[type(value), value])
+                splits.append(meant[type(value), value])
             except KeyError:
-                said.append(meant.setdefault((type(value), value), SPLITS.get(str(value).lower(), str(value)).strip()))
+                splits.append(
+                    meant.setdefault((type(value), value), SPLITS.get(str(value).lower(), str(value)).strip())
+                )
             except TypeError as fault:
                 raise Odd from fault
-        picked, unlike = self._ones(pa.array(said), np.array([bool(value) for value in said]))
+        picked, unlike = self._ones(pa.array(splits), np.array([bool(value) for value in splits]))
         if unlike is not None:
             raise Odd
-        return [said[row] for row in picked]
+        return [splits[row] for row in picked]
 
     def _ones(self, values: pa.Array, given: NDArray[np.bool_]) -> tuple[NDArray[np.int64], tuple[int, int] | None]:
         """What an image has one of: the row that says it (the last where none does), and the first two that differ."""
@@ -572,9 +574,9 @@ class _Columns:
         if len(missing):
             shown = [_shown(text) for text in texts.take(pa.array(missing)).to_pylist()]
             self._noted(3, "captions that say nothing are left out", self.rows[rows[missing]].tolist(), shown)
-            kept = np.delete(np.arange(len(rows)), missing)
-            rows, texts = rows[kept], texts.take(pa.array(kept))
-            own = None if own is None else own.take(pa.array(kept))
+            others = np.delete(np.arange(len(rows)), missing)
+            rows, texts = rows[others], texts.take(pa.array(others))
+            own = None if own is None else own.take(pa.array(others))
         images = self.image_of[rows]
         number = np.empty(len(rows), np.int64)  # of each caption among those of its image
         order = np.argsort(images, kind="stable")
