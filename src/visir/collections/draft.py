@@ -292,16 +292,20 @@ class TaskDraft(SourceDraft):
         self.raise_faults()
         if not self.judgements and not self.unjudged:
             raise CollectionError(f"{self.name} ({self.source}): no judgements in it.", hint="are these the files?")
-        judged, grades = list(self.judgements), list(self.judgements.values())
+        judgements = _table([(*key, grade) for key, grade in self.judgements.items()], TASK_JUDGEMENTS)
+        labels = {
+            name: pa.array([values.get(query) for query in self.queries.ids], pa.string())
+            for name, values in self.labels.items()
+        }
         return TaskFile(
             self.name,
             self.items("queries"),
             self.items("documents"),
-            pa.table([*_columns(judged), pa.array(grades, pa.float32())], schema=TASK_JUDGEMENTS),
-            self._candidates(),
+            TASK_JUDGEMENTS.empty_table() if judgements is None else judgements,
+            _table(self.candidates, TASK_CANDIDATES) if self.pools is None else self.pools,
             self.task,
             self.described_source(),
-            labels=self._labels(),
+            labels=pa.table({"query_id": pa.array(self.queries.ids, pa.string()), **labels}) if labels else None,
             galleries=_table(self.galleries, TASK_DOCUMENTS),
             unjudged=_table(self.unjudged, TASK_QUERIES),
             excluded=_table(self.excluded, TASK_EXCLUDED),
@@ -310,19 +314,6 @@ class TaskDraft(SourceDraft):
             ties=self.ties,
             notes=tuple(self.remarks),
         )
-
-    def _candidates(self) -> pa.Table | None:
-        if self.pools is not None or not self.candidates:
-            return self.pools
-        return pa.table(_columns(list(self.candidates)), schema=TASK_CANDIDATES)
-
-    def _labels(self) -> pa.Table | None:
-        if not self.labels:
-            return None
-        columns: dict[str, list[str | None]] = {"query_id": list(self.queries.ids)}
-        for name, values in self.labels.items():
-            columns[name] = [values.get(query) for query in self.queries.ids]
-        return pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
 
     def items(self, side: Side) -> Items:
         """One side as items; a side on which no item has a text, or none has a picture, has no such column."""
@@ -339,14 +330,9 @@ class TaskDraft(SourceDraft):
         return Items(self.column(items.ids), texts, places, self.root.absolute(), items.title or side, self.name)
 
 
-def _columns(triples: list[tuple[str, str, str]]) -> list[pa.Array]:
-    return [pa.array([triple[position] for triple in triples], pa.string()) for position in range(3)]
-
-
-def _table(pairs: dict[tuple[str, str], None], schema: pa.Schema) -> pa.Table | None:
-    if not pairs:
-        return None
-    return pa.table([pa.array([pair[position] for pair in pairs], pa.string()) for position in range(2)], schema=schema)
+def _table(rows: dict[Any, None] | list[tuple[Any, ...]], schema: pa.Schema) -> pa.Table | None:
+    """Rows as a table; None without any."""
+    return pa.table(list(map(list, zip(*rows, strict=True))), schema=schema) if rows else None
 
 
 @dataclass

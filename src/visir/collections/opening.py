@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, cast
 
 import visir.collections.readers.choice_table as choice_table
 import visir.collections.readers.products as products
-from visir.collections.draft import ChoiceDraft, Draft, SourceDraft, TaskDraft, TaskSetDraft
+from visir.collections.draft import Draft, SourceDraft, TaskDraft, TaskSetDraft
 from visir.collections.formats import FORMATS, JUDGEMENTS
 from visir.collections.held_pictures import HeldPictures, is_picture
 from visir.collections.images import picture_digests
@@ -422,20 +422,12 @@ def open_collection(path_or_spec: Any, **options: Any) -> Collection:
 
 def read_draft(
     path_or_spec: str, *, format: str | None = None, images: object = None, **options: Any
-) -> Draft | TaskDraft | TaskSetDraft | ChoiceDraft | Collection:
+) -> SourceDraft | Collection:
     """The same, before it is checked: for `visir data check`, which reports faults instead of raising them."""
     source = find_source(path_or_spec, COLLECTIONS, format, options)
-    own = {option.name for option in source.format.options}
-    for name in {
-        "judgements",
-        "split",
-        "split_by",
-        "language",
-    } - own:  # no matter what is wrong
-        source.take(name)
-    contents: Draft | TaskDraft | TaskSetDraft | ChoiceDraft | Collection = source.read(
-        images=source.take("images", images), **options
-    )
+    for name in {"judgements", "split", "split_by", "language"} - {option.name for option in source.format.options}:
+        source.take(name)  # no matter what is wrong
+    contents: SourceDraft | Collection = source.read(images=source.take("images", images), **options)
     return contents
 
 
