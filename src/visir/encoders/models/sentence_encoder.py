@@ -260,7 +260,11 @@ class SentenceEncoder(SentenceModel):
     def __init__(self, request: SentenceRequest, model: Any, prompts: Mapping[Role, str]) -> None:
         super().__init__(request, model, prompts)
         compiled = request.device == COMPILED
-        self.is_slow_here = not compiled and model.device.type == "cpu" and self.card.dtype == "float32"
+        on_cpu = not compiled and model.device.type == "cpu"
+        self.is_slow_here = on_cpu and self.card.dtype == "float32"
+        # The library's own `encode` changes a tokenizer in place; the ways beside it are safe in several threads.
+        goes_beside = not takes_messages(model) and (self._pictures is None or self._pictures.one_by_one)
+        self.in_lanes = on_cpu and goes_beside and not request.trusted
         self._parts: dict[Modality, SentencePart] = {}
         self._compiled = CompiledTowers(self._parts.__getitem__)
         self.dimension = self._found_dimension()  # where it is written differs between kinds of modules
