@@ -228,7 +228,7 @@ class SentenceModel(Encoder):
 
     def _vectors(self, modality: Modality, features: Features) -> Embedded:
         """The vectors of a batch, by the modules themselves."""
-        with inference():
+        with inference(self._model.device.type):
             features = self._model(to_model(features, self._model.device), task=self._role)
             return self._taken(features["sentence_embedding"])
 
@@ -236,7 +236,7 @@ class SentenceModel(Encoder):
         """The vectors of a batch, by the library's own way from inputs to vectors."""
         if not len(inputs):
             return no_vectors(self.dimension) if self.form == "dense" else token_vectors([], self.dimension)
-        with inference():
+        with inference(self._model.device.type):
             vectors = self._model.encode(
                 list(inputs),
                 prompt=self._prompt,

@@ -129,7 +129,7 @@ class PretrainedTowersEncoder(Encoder):
             return no_vectors(self.dimension)
         if self._device == COMPILED:
             return self._compiled.vectors(modality, self.card, tower.collate(prepared))
-        with inference():
+        with inference(self._device):
             return to_vectors(self._features(modality, prepared))
 
     def _features(self, modality: Modality, prepared: Sequence[Any]) -> Tensor:
