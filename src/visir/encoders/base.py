@@ -292,6 +292,8 @@ class Encoder(_OfPipeline, ABC):
     """Whether it embeds queries and documents in different ways (`for_role`)."""
     computes_ahead: bool = False
     """Whether `begin_images` returns before the vectors are there: the next batch is begun before they are read."""
+    in_lanes: bool = False
+    """Whether it computes in PyTorch on the CPU, and several threads may call it at once (`visir.encoders.lanes`)."""
     is_slow_here: bool = False
     """Whether PyTorch computes it on the CPU, in float32, where OpenVINO may be faster (`--device openvino`)."""
     precomputed: bool = False

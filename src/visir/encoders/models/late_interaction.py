@@ -328,7 +328,7 @@ class LateInteractionEncoder(Encoder):
         moved = {
             name: value.to(self._device, dtype if value.is_floating_point() else None) for name, value in inputs.items()
         }
-        with inference():
+        with inference(self._device):
             vectors = to_vectors(self._model(**moved).embeddings)
         return token_vectors([rows[mask] for rows, mask in zip(vectors, counted.numpy(), strict=True)], self.dimension)
 

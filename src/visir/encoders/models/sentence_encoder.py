@@ -228,7 +228,7 @@ class SentenceModel(Encoder):
 
     def _vectors(self, modality: Modality, features: Features) -> Embedded:
         """The vectors of a batch, by the modules themselves."""
-        with inference():
+        with inference(self._model.device.type):
             features = self._model(to_model(features, self._model.device), task=self._role)
             return self._taken(features["sentence_embedding"])
 
@@ -236,7 +236,7 @@ class SentenceModel(Encoder):
         """The vectors of a batch, by the library's own way from inputs to vectors."""
         if not len(inputs):
             return no_vectors(self.dimension) if self.form == "dense" else token_vectors([], self.dimension)
-        with inference():
+        with inference(self._model.device.type):
             vectors = self._model.encode(
                 list(inputs),
                 prompt=self._prompt,
@@ -260,7 +260,11 @@ class SentenceEncoder(SentenceModel):
     def __init__(self, request: SentenceRequest, model: Any, prompts: Mapping[Role, str]) -> None:
         super().__init__(request, model, prompts)
         compiled = request.device == COMPILED
-        self.is_slow_here = not compiled and model.device.type == "cpu" and self.card.dtype == "float32"
+        on_cpu = not compiled and model.device.type == "cpu"
+        self.is_slow_here = on_cpu and self.card.dtype == "float32"
+        # The library's own `encode` changes a tokenizer in place; the ways beside it are safe in several threads.
+        goes_beside = not takes_messages(model) and (self._pictures is None or self._pictures.one_by_one)
+        self.in_lanes = on_cpu and goes_beside and not request.trusted
         self._parts: dict[Modality, SentencePart] = {}
         self._compiled = CompiledTowers(self._parts.__getitem__)
         self.dimension = self._found_dimension()  # where it is written differs between kinds of modules

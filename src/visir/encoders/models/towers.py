@@ -62,7 +62,8 @@ class PretrainedTowersEncoder(Encoder):
         self.dimension = next(iter(pretrained_towers.values())).outputs
         self._pretrained_towers, self._device = dict(pretrained_towers), device
         self.computes_ahead = device.startswith("cuda")
-        self.is_slow_here = device == "cpu" and card.dtype == "float32"
+        self.in_lanes = device == "cpu"
+        self.is_slow_here = self.in_lanes and card.dtype == "float32"
         self._compiled = CompiledTowers(self.pretrained_tower)
         self._temperature, self._bias = temperature, bias
         for pretrained_tower in pretrained_towers.values():
@@ -128,7 +129,7 @@ class PretrainedTowersEncoder(Encoder):
             return no_vectors(self.dimension)
         if self._device == COMPILED:
             return self._compiled.vectors(modality, self.card, tower.collate(prepared))
-        with inference():
+        with inference(self._device):
             return to_vectors(self._features(modality, prepared))
 
     def _features(self, modality: Modality, prepared: Sequence[Any]) -> Tensor:
@@ -298,6 +299,8 @@ class TowersEncoder(EncoderOver):
         }
         if own:
             self._own = PretrainedTowersEncoder(self.card, own, device=COMPILED if device == COMPILED else self.device)
+        read_by = [self._own if encoder is None else encoder for encoder in self.base_encoders.values()]
+        self.in_lanes = all(encoder.in_lanes for encoder in read_by)
 
     def below(self, modality: Modality) -> Encoder:
         """The frozen encoder of a modality; where there is none, the encoder of the towers themselves."""

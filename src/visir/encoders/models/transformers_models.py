@@ -421,7 +421,9 @@ def _load_dual(
     own = family_of_class(kind.class_name).temperature(model) if len(kind.modalities) > 1 else None
     card = replace(card, dtype=dtype_on_card(device, dtype))
     device = COMPILED if device == COMPILED else picked
-    return PretrainedTowersEncoder(card, towers, device=device, temperature=own, bias=bias_of(model))
+    encoder = PretrainedTowersEncoder(card, towers, device=device, temperature=own, bias=bias_of(model))
+    encoder.in_lanes &= not kind.is_foreign  # nobody knows what code of its own does in several threads
+    return encoder
 
 
 def load_towers(
