@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from visir.display import listed
 from visir.encoders.base import Encoder, EncoderOver
 from visir.encoders.forms import ItemPart, one_each, part_of_items, vectors_by_rows
-from visir.encoders.intake import Embedded, Pixels
+from visir.encoders.intake import Batch, Embedded
 from visir.errors import CollectionError, ConfigurationError, EncoderError
 from visir.fingerprint import hash_json
 from visir.options import split_mark, with_option
@@ -29,6 +29,9 @@ from visir.records import (
     TokenVectors,
     Vectors,
 )
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 FORMS = 'compose="sum(0.5)": the weighted sum, 0.5 being the share of the text; "text" or "image": one of the two alone'
 """What is taken, in words."""
@@ -100,7 +103,7 @@ class ReadsApart(EncoderOver):
 
     def below(self, modality: Modality) -> Encoder:
         """See `EncoderOver`."""
-        return self.encoder_of(modality)
+        return self.encoder_of(modality).for_role(self._role)
 
     @property
     @abstractmethod
@@ -153,7 +156,7 @@ class ReadsApart(EncoderOver):
 
     def base_encoder(self, modality: Modality) -> Encoder | None:
         """The encoder below, whose vectors the store keeps; none for items with both, which have parts."""
-        return None if modality == "text+image" else self.encoder_of(modality)
+        return None if modality == "text+image" else self.below(modality)
 
     def project_items(self, items: Items, embeddings: Vectors) -> Vectors:
         """The vectors of the encoder below, as they are."""
@@ -163,12 +166,19 @@ class ReadsApart(EncoderOver):
         """The vectors of the encoder below, as they are."""
         return vectors
 
-    def embed_texts_with_images(self, texts: Sequence[str], batch: Sequence[Pixels]) -> Embedded:
-        """(n, dimension) vectors of n texts with their images."""
+    def prepare(self, item: str | Image, role: Role) -> Any:
+        """As the encoder that reads it; what none reads stays as it is."""
+        kind: Modality = "text" if isinstance(item, str) else "image"
+        return self.encoder_of(kind).prepare(item, role) if kind in self.modalities else item
+
+    def forward(self, batch: Batch, role: Role) -> Embedded:
+        """(n, dimension) vectors of n texts, images, or texts with their images."""
+        if batch.modality != "text+image":
+            return super().forward(batch, role)
         text, image = self.encoder_of("text"), self.encoder_of("image")
         return self.join_batch(
-            one_each(text.embed_texts(texts), text.label) if "text" in self.reads else None,
-            one_each(image.embed_images(batch), image.label) if "image" in self.reads else None,
+            one_each(text.forward(Batch(batch.texts), role), text.label) if "text" in self.reads else None,
+            one_each(image.forward(Batch(images=batch.images), role), image.label) if "image" in self.reads else None,
         )
 
 
@@ -281,8 +291,6 @@ class ComposedEncoder(ReadsApart):
     """An encoder with a `CompositionRule`; its vectors of texts and of images stay as they are."""
 
     # The store keeps those alone: another weight encodes nothing again.
-
-    over = ("encoder",)
 
     def __init__(self, encoder: Encoder, rule: CompositionRule) -> None:
         for modality in rule.reads:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from visir.encoders.base import Encoder, EncoderOver
 from visir.encoders.devices import COMPILED, NotCompiledError
 from visir.encoders.forms import one_each
-from visir.encoders.intake import Embedded, Pixels, TextLimit
+from visir.encoders.intake import Batch, Embedded, TextLimit
 from visir.encoders.models.compiled import CompiledTowers
 from visir.encoders.models.hub import loading
 from visir.encoders.models.late_interaction import Boxes, token_pieces, token_places, token_vectors
@@ -168,32 +168,23 @@ class SentenceModel(Encoder):
             self.batch_size = _PICTURES_AT_ONCE
         self.dimension = 0
 
-    def preprocess(self, image: Image) -> Pixels:
-        """One RGB image: pixels of the model's size, or the bytes of the picture (`SentencePictures`)."""
-        if self._pictures is None:
-            raise self.cannot("image")
-        return self._pictures.prepare(image)
+    def prepare(self, item: str | Image, role: Role) -> Any:
+        """Of an RGB image pixels of the model's size, or the bytes of the picture (`SentencePictures`)."""
+        return item if isinstance(item, str) else self._own_pictures.prepare(item)
 
-    def embed_images(self, batch: Sequence[Pixels]) -> Embedded:
-        """The vectors of n preprocessed images."""
-        if self._pictures is None:
-            raise self.cannot("image")
-        if not self._pictures.one_by_one or not len(batch):
-            return self._encoded(self._pictures.pictures(batch))
-        return self._vectors("image", self._pictures.features(batch))
-
-    def embed_texts(self, texts: Sequence[str]) -> Embedded:
-        """The vectors of n texts."""
-        if "text" not in self.modalities:
-            raise self.cannot("text")
-        return self._encoded(self._texts(texts))
-
-    def embed_texts_with_images(self, texts: Sequence[str], batch: Sequence[Pixels]) -> Embedded:
-        """The vectors of n texts with their pictures."""
-        if self._pictures is None or "text+image" not in self.modalities:
-            raise self.cannot("text+image")
-        pairs = zip(self._filled(texts), self._pictures.pictures(batch), strict=True)
-        return self._encoded([{"text": text, "image": picture} for text, picture in pairs])
+    def forward(self, batch: Batch, role: Role) -> Embedded:
+        """The vectors of n texts, pictures, or texts with their pictures."""
+        texts, images, inputs = batch.texts, batch.images, list[Any]()
+        if images is None:
+            inputs = self._texts(texts or ())
+        elif texts is None:
+            if self._own_pictures.one_by_one and len(images):
+                return self._vectors("image", self._own_pictures.features(images), role)
+            inputs = self._own_pictures.pictures(images)
+        else:
+            pairs = zip(self._filled(texts), self._own_pictures.pictures(images), strict=True)
+            inputs = [{"text": text, "image": picture} for text, picture in pairs]
+        return self._encoded(inputs, role)
 
     def text_limit(self) -> TextLimit | None:
         """How many tokens are read, those of prompt and template counted; None for models of chats."""
@@ -205,8 +196,10 @@ class SentenceModel(Encoder):
         return list(texts) if limit is None else limit.truncate(texts, ending)
 
     @property
-    def _prompt(self) -> str:
-        return self._prompts[self._role]
+    def _own_pictures(self) -> SentencePictures:
+        if self._pictures is None:
+            raise self.cannot("image")
+        return self._pictures
 
     def _filled(self, texts: Sequence[str]) -> list[str]:
         if "image" in self.modalities:
@@ -217,7 +210,7 @@ class SentenceModel(Encoder):
         return as_texts(self._filled(texts), self._model)
 
     def _limit(self) -> TextLimit | None:
-        return sentence_limit(self._model, self._prompt, self._template, self._lock)
+        return sentence_limit(self._model, self._prompts[self._role], self._template, self._lock)
 
     def _card(self, request: SentenceRequest) -> EncoderCard:
         name, of_model = self.setting
@@ -226,23 +219,23 @@ class SentenceModel(Encoder):
         more = {} if value is None else {name: int(value)}
         return request.card(self._model, self._prompts, images, self.family, more)
 
-    def _vectors(self, modality: Modality, features: Features) -> Embedded:
+    def _vectors(self, modality: Modality, features: Features, role: Role) -> Embedded:
         """The vectors of a batch, by the modules themselves."""
         with inference():
-            features = self._model(to_model(features, self._model.device), task=self._role)
+            features = self._model(to_model(features, self._model.device), task=role)
             return self._taken(features["sentence_embedding"])
 
-    def _encoded(self, inputs: Sequence[Any]) -> Embedded:
+    def _encoded(self, inputs: Sequence[Any], role: Role) -> Embedded:
         """The vectors of a batch, by the library's own way from inputs to vectors."""
         if not len(inputs):
             return no_vectors(self.dimension) if self.form == "dense" else token_vectors([], self.dimension)
         with inference():
             vectors = self._model.encode(
                 list(inputs),
-                prompt=self._prompt,
+                prompt=self._prompts[role],
                 batch_size=len(inputs),
                 show_progress_bar=False,
-                task=self._role,
+                task=role,
                 **self.output,
             )
             return self._taken(vectors)
@@ -276,12 +269,16 @@ class SentenceEncoder(SentenceModel):
             # An error where the pictures of the processor are none that the model takes: before any work.
             self.encode_images([pil.new("RGB", size, "grey") for size in ((67, 48), (48, 67))])
 
-    def embed_texts(self, texts: Sequence[str]) -> Embedded:
-        """(n, dimension) vectors of n texts."""
-        # The modules themselves: `SentenceTransformer.encode` spends 1.5 ms a call on looking for its device.
-        if "text" not in self.modalities or takes_messages(self._model) or not len(texts):
-            return super().embed_texts(texts)
-        return self._vectors("text", self._text_features(texts))
+    def forward(self, batch: Batch, role: Role) -> Embedded:
+        """(n, dimension) vectors of n inputs."""
+        # Of texts by the modules themselves: the library's `encode` spends 1.5 ms a call on looking for its device.
+        texts = batch.texts
+        if texts is None or batch.images is not None or takes_messages(self._model) or not len(texts):
+            return super().forward(batch, role)
+        features = self._text_features(texts, role)
+        if batch.alike and (lengths := self.for_role(role).text_lengths(texts)) is not None:
+            features = _padded(features, int(lengths.max()), self._model.tokenizer)
+        return self._vectors("text", features, role)
 
     def text_lengths(self, texts: Sequence[str]) -> NDArray[np.int64] | None:
         """(n,) tokens of each text, prompt, template and padding included: 16, 24, 32, … up to the model's limit."""
@@ -292,23 +289,16 @@ class SentenceEncoder(SentenceModel):
         if limit is None or not callable(tokenizer):
             return None
         with self._lock:
-            counts = token_counts(tokenizer, [self._prompt + text for text in self._filled(texts)])
+            counts = token_counts(tokenizer, [self._prompts[self._role] + text for text in self._filled(texts)])
         padded = -(-np.maximum(np.array(counts, np.int64), SHORTEST) // STEP) * STEP
         lengths: NDArray[np.int64] = np.minimum(padded, limit)
         return lengths
 
-    def embed_texts_alike(self, texts: Sequence[str]) -> Embedded:
-        """(n, dimension) vectors of texts of one `text_lengths`, padded to it."""
-        lengths = self.text_lengths(texts) if len(texts) else None
-        if lengths is None:
-            return self.embed_texts(texts)
-        return self._vectors("text", _padded(self._text_features(texts), int(lengths.max()), self._model.tokenizer))
-
-    def features(self, texts: Sequence[str]) -> dict[str, Any]:
+    def features(self, texts: Sequence[str], role: Role) -> dict[str, Any]:
         """What the modules make of n texts: "token_embeddings", "attention_mask", "input_ids", …; padded tensors."""
         with inference():
-            prepared = to_model(self._text_features(texts), self._model.device)
-            return {**prepared, **self._model(prepared, task=self._role)}
+            prepared = to_model(self._text_features(texts, role), self._model.device)
+            return {**prepared, **self._model(prepared, task=role)}
 
     def word_embeddings(self, ids: Any) -> Any:
         """(n, d) what the first layer of the transformer is given for each token."""
@@ -341,24 +331,24 @@ class SentenceEncoder(SentenceModel):
             return None
         part = self._text_part()
         names = tuple(part.collate(["a"]))
-        reader = sentence_inputs_of(self._model, self._prompt, self._template, names)
+        reader = sentence_inputs_of(self._model, self._prompts[self._role], self._template, names)
         return None if reader is None else TextSide(part.network, reader, part.collate)
 
     def own_temperature(self) -> None:
         """None: these encoders are published without the temperature of their training."""
         return
 
-    def _text_features(self, texts: Sequence[str]) -> Features:
+    def _text_features(self, texts: Sequence[str], role: Role) -> Features:
         with self._lock:  # a fast tokenizer changes its padding state in place
             features: Features = self._model.preprocess(
-                self._texts(texts), prompt=self._prompt or None, task=self._role
+                self._texts(texts), prompt=self._prompts[role] or None, task=role
             )
         return features
 
-    def _vectors(self, modality: Modality, features: Features) -> Embedded:
+    def _vectors(self, modality: Modality, features: Features, role: Role) -> Embedded:
         if self._parts:
             return self._compiled.vectors(modality, self.card, self._parts[modality].tensors(features))
-        return super()._vectors(modality, features)
+        return super()._vectors(modality, features, role)
 
     def _taken(self, vectors: Any) -> Embedded:
         return to_vectors(vectors[:, : self.dimension or self._model.truncate_dim])
@@ -370,8 +360,8 @@ class SentenceEncoder(SentenceModel):
             self._model,
             outputs=self.dimension,
             prepare=list,
-            features=self._text_features,
-            sample=self._text_features(["a"]),
+            features=lambda texts: self._text_features(texts, self._role),
+            sample=self._text_features(["a"], self._role),
         )
 
     def _found_parts(self) -> dict[Modality, SentencePart]:
@@ -476,7 +466,7 @@ class SentenceSparseEncoder(EncoderOver):
     # rows of |V| numbers.
 
     form: VectorForm = "sparse"
-    over = ("_terms",)
+    over = "_terms"
 
     def __init__(self, terms: WeightedTerms, vocabulary: Vocabulary) -> None:
         self._terms, self.vocabulary = terms, vocabulary
@@ -487,7 +477,7 @@ class SentenceSparseEncoder(EncoderOver):
 
     def base_encoder(self, modality: Modality) -> Encoder:
         """The model as pairs of term and weight, which are what the store keeps."""
-        return self._terms
+        return self.below(modality)
 
     def project_items(self, items: Items, embeddings: Vectors) -> SparseEmbeddings:
         """The weighted words of items."""
@@ -579,10 +569,10 @@ class SentenceMultiVectorEncoder(SentenceModel):
         return
 
     def _limit(self) -> TextLimit | None:
-        limit = role_limit(self._model[0], self._role)
+        limit, prompt = role_limit(self._model[0], self._role), self._prompts[self._role]
 
         def count(texts: Sequence[str]) -> list[int]:
-            return token_counts(self._model.tokenizer, [self._prompt + text for text in self._filled(texts)])
+            return token_counts(self._model.tokenizer, [prompt + text for text in self._filled(texts)])
 
         return None if limit is None else TextLimit(limit, count)
 

@@ -22,10 +22,11 @@ from numpy.typing import NDArray
 
 from visir.encoders.base import Encoder
 from visir.encoders.forms import one_each
+from visir.encoders.intake import Batch
 from visir.encoders.models.text_inputs import TextInputs, described, read_inputs
 from visir.errors import EncoderError, VisirError, is_installed
 from visir.fingerprint import hash_json
-from visir.records import EncoderCard, Modality
+from visir.records import EncoderCard, Modality, Role
 from visir.storage import ContentStore, FolderChange, FolderKind
 from visir.threads import cores
 
@@ -66,12 +67,12 @@ class TextNetwork(Encoder):
             options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         self._session = onnxruntime.InferenceSession(str(folder / NETWORK), options, providers=["CPUExecutionProvider"])
 
-    def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def forward(self, batch: Batch, role: Role) -> NDArray[np.float32]:
         """(n, dimension) vectors of n texts."""
-        if not len(texts):
+        if not len(batch):
             return np.empty((0, self.dimension), np.float32)
         vectors: NDArray[np.float32]
-        [vectors] = self._session.run(None, self._inputs(texts))
+        [vectors] = self._session.run(None, self._inputs(batch.texts or ()))
         return vectors
 
 
@@ -87,7 +88,7 @@ def text_network(card: EncoderCard, threads: int = 0, *, once: bool = False) -> 
     try:
         inputs = read_inputs(facts["inputs"], folder)
         network = TextNetwork(folder, card, inputs, int(facts["outputs"]), threads, once=once)
-        difference = float(difference_of(network.embed_texts([PROBE]), np.asarray(facts["probe"])[None]))
+        difference = float(difference_of(_expected(network, [PROBE]), np.asarray(facts["probe"])[None]))
     except ModuleNotFoundError:  # the tower is sound, and of no use here
         return None
     except Exception as fault:  # whatever another library raises over a file that it cannot read
@@ -200,7 +201,7 @@ def _made(side: TextSide, encoder: Encoder, change: FolderChange) -> dict[str, A
         inputs = read_inputs(described(side.reader), change.folder)
         network = TextNetwork(change.folder, encoder.card, inputs, encoder.dimension)
         groups = [_TEXTS, *([text] for text in _TEXTS), _TEXTS[:2]]
-        difference = np.max([difference_of(network.embed_texts(texts), _expected(encoder, texts)) for texts in groups])
+        difference = np.max([difference_of(_expected(network, texts), _expected(encoder, texts)) for texts in groups])
         if not difference <= LARGEST_DIFFERENCE:
             refused = f"other vectors than PyTorch: 1 - cosine is {difference:.1e}"
     except (OSError, MemoryError):  # says nothing about the network: another time there may be room
