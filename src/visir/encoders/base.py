@@ -128,6 +128,8 @@ def _function(function: Callable[..., Any], known: set[int], depth: int) -> Iter
     wrapped = getattr(function, "__wrapped__", None)
     if wrapped is not None:
         yield from _parts(wrapped, known, depth)
+    if hasattr(function, "checks_vectors"):  # visir's own, around a method of the class
+        return
     yield from _code(function.__code__)
     yield from _parts((function.__defaults__, *sorted((function.__kwdefaults__ or {}).items())), known, depth - 1)
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
@@ -551,7 +553,7 @@ class Encoder(_OfPipeline, ABC):
         return self.with_ids(modality, strings(inputs), joined(batches))
 
     def with_ids(self, modality: Modality, ids: pa.StringArray, vectors: Embedded) -> Vectors:
-        """Vectors that an `embed_…` method gave, as the record of them; several per input in `kept_dtype`.
+        """Vectors that `forward` gave, as the record of them; several per input in `kept_dtype`.
 
         So vectors that are computed at once, e.g. of queries, have the values of those that the store keeps.
         """
