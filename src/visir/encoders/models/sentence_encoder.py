@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import threading
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor, nn
 
 from visir.encoders.base import Encoder, EncoderOver
-from visir.encoders.devices import COMPILED, NotCompiledError
+from visir.encoders.devices import COMPILED
 from visir.encoders.forms import one_each
 from visir.encoders.intake import Batch, Embedded, TextLimit
-from visir.encoders.models.compiled import CompiledTowers
+from visir.encoders.models.exported import CompiledTowers
 from visir.encoders.models.hub import loading
 from visir.encoders.models.late_interaction import Boxes, token_pieces, token_places, token_vectors
 from visir.encoders.models.precision import inference, no_vectors, to_vectors
@@ -25,13 +24,13 @@ from visir.encoders.models.sentence_loading import (
     SentenceRequest,
     SentenceTower,
     as_texts,
+    cannot_compile,
     check_marks,
     has_marks,
     limit_of,
     modalities_of,
     multi_vector_values,
     role_limit,
-    sentence_inputs_of,
     sentence_limit,
     takes_messages,
     to_model,
@@ -57,62 +56,6 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 
-# The networks of a `SentenceTransformer` as OpenVINO compiles them: of texts, and of pictures.
-
-
-class SentencePart:
-    """What a model makes of one modality, as `visir.encoders.models.compiled` takes it."""
-
-    def __init__(
-        self,
-        name: str,
-        modality: Modality,
-        model: Any,
-        *,
-        outputs: int,
-        prepare: Callable[[Sequence[Any]], list[Any]],
-        features: Callable[[Sequence[Any]], Features],
-        sample: Features,
-    ) -> None:
-        self.modality, self.prepare_all, self._name, self._features = modality, prepare, name, features
-        self._ignored = () if leaves_out_prompts(model) else ("prompt_length",)
-        self.network = _Modules(model, self._constant(sample), outputs)
-
-    def collate(self, prepared: Sequence[Any]) -> dict[str, Tensor]:
-        """The tensors of a batch."""
-        return self.tensors(self._features(prepared))
-
-    def tensors(self, features: Features) -> dict[str, Tensor]:
-        """What the network takes of a batch's features."""
-        if self._constant(features) != self.network.constant:
-            raise cannot_compile(self._name, self.modality, "it takes more than tensors")
-        return {name: value for name, value in features.items() if isinstance(value, Tensor)}
-
-    def _constant(self, features: Features) -> dict[str, Any]:
-        return {
-            name: value
-            for name, value in features.items()
-            if not isinstance(value, Tensor) and name not in self._ignored
-        }
-
-
-class _Modules(nn.Module):
-    """All modules of a model, one after the other; `constant` is what its `preprocess` gives beside tensors."""
-
-    def __init__(self, model: Any, constant: Mapping[str, Any], outputs: int) -> None:
-        super().__init__()
-        # Not the model itself: tracing asks for all of its attributes, also those that warn of being old.
-        self.parts = nn.ModuleList(model.children())
-        self.constant, self._outputs = constant, outputs
-
-    def forward(self, inputs: Mapping[str, Tensor]) -> Tensor:
-        features: Any = {**inputs, **self.constant}
-        for part in self.parts:
-            features = part(features)
-        vectors: Tensor = features["sentence_embedding"][:, : self._outputs]
-        return vectors
-
-
 def leaves_out_prompts(model: Any) -> bool:
     """Whether the tokens of a prompt do not enter the mean over tokens, so that the network has to know how many."""
     return not all(getattr(module, "include_prompt", True) for module in model)
@@ -124,16 +67,6 @@ def check_compilable(name: str, model: Any, prompts: Mapping[Role, str], *, rout
         raise cannot_compile(name, None, "it takes messages, texts with pictures, or pictures of any size")
     if routes or (leaves_out_prompts(model) and prompts["query"] != prompts["document"]):
         raise cannot_compile(name, None, "it computes queries in another way than documents")
-
-
-def cannot_compile(name: str, modality: Modality | None, reason: str) -> NotCompiledError:
-    """The error for a model that OpenVINO cannot compile."""
-    what = "it" if modality is None else f"its {modality} tower"
-    return NotCompiledError(
-        f"{name}: OpenVINO cannot compile {what}: {reason}.",
-        hint="--device cpu computes it with PyTorch; models with one network for texts, or for pictures of one size, "
-        "can be compiled",
-    )
 
 
 SHORTEST, STEP = 16, 8
@@ -254,15 +187,15 @@ class SentenceEncoder(SentenceModel):
         super().__init__(request, model, prompts)
         compiled = request.device == COMPILED
         self.is_slow_here = not compiled and model.device.type == "cpu" and self.card.dtype == "float32"
-        self._parts: dict[Modality, SentencePart] = {}
-        self._compiled = CompiledTowers(self._parts.__getitem__)
+        self._towers: dict[Modality, SentenceTower] = {}  # those that are compiled
+        self._compiled = CompiledTowers(lambda modality: self._towers[modality])
         self.dimension = self._found_dimension()  # where it is written differs between kinds of modules
         pictures = self._pictures
         if compiled:
             of_any_size = pictures is not None and not pictures.one_by_one
             mixed = takes_messages(model) or "text+image" in self.modalities or of_any_size
             check_compilable(self.card.name, model, prompts, routes=has_routes(model), mixed=mixed)
-            self._parts |= self._found_parts()
+            self._towers = {modality: self._tower(modality, prompts["document"]) for modality in self.modalities}
         if pictures is not None and not pictures.any_resolution:
             from PIL import Image as pil
 
@@ -321,18 +254,13 @@ class SentenceEncoder(SentenceModel):
                 "tuned",
                 code="sentence-transformers-model-takes-pictures",
             )
-        return SentenceTower(
-            self._model, self._folder, outputs=self.dimension, template=self._template, max_length=self._max_length
-        )
+        return self._tower(modality)
 
     def text_side(self) -> TextSide | None:
         """See `TextSide`: all modules, behind the tokens with the prompt of the role."""
         if takes_messages(self._model) or has_routes(self._model) or has_marks(self._model):
             return None
-        part = self._text_part()
-        names = tuple(part.collate(["a"]))
-        reader = sentence_inputs_of(self._model, self._prompts[self._role], self._template, names)
-        return None if reader is None else TextSide(part.network, reader, part.collate)
+        return self._tower("text", self._prompts[self._role]).text_side()
 
     def own_temperature(self) -> None:
         """None: these encoders are published without the temperature of their training."""
@@ -346,41 +274,25 @@ class SentenceEncoder(SentenceModel):
         return features
 
     def _vectors(self, modality: Modality, features: Features, role: Role) -> Embedded:
-        if self._parts:
-            return self._compiled.vectors(modality, self.card, self._parts[modality].tensors(features))
+        if self._towers:
+            return self._compiled.vectors(modality, self.card, self._towers[modality].tensors(features))
         return super()._vectors(modality, features, role)
 
     def _taken(self, vectors: Any) -> Embedded:
         return to_vectors(vectors[:, : self.dimension or self._model.truncate_dim])
 
-    def _text_part(self) -> SentencePart:
-        return SentencePart(
-            self.card.name,
-            "text",
+    def _tower(self, modality: Modality, prompt: str | None = None) -> SentenceTower:
+        """One tower, sharing its weights with this encoder."""
+        pictures = None if modality == "text" else self._pictures
+        return SentenceTower(
             self._model,
+            self._folder,
             outputs=self.dimension,
-            prepare=list,
-            features=lambda texts: self._text_features(texts, self._role),
-            sample=self._text_features(["a"], self._role),
+            template=self._template,
+            max_length=self._max_length,
+            prompt=prompt,
+            pictures=pictures,
         )
-
-    def _found_parts(self) -> dict[Modality, SentencePart]:
-        from PIL import Image as images
-
-        parts: dict[Modality, SentencePart] = {}
-        if "text" in self.modalities:
-            parts["text"] = self._text_part()
-        if self._pictures is not None:
-            parts["image"] = SentencePart(
-                self.card.name,
-                "image",
-                self._model,
-                outputs=self.dimension,
-                prepare=lambda items: [self.preprocess(image) for image in items],
-                features=self._pictures.features,
-                sample=self._pictures.features([self.preprocess(images.new("RGB", (64, 64)))]),
-            )
-        return parts
 
     def _found_dimension(self) -> int:
         from PIL import Image as images

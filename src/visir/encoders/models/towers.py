@@ -21,7 +21,7 @@ from visir.encoders.devices import COMPILED, dtype_on_card, of_torch, pick_devic
 from visir.encoders.families import CHECKPOINT_FILE
 from visir.encoders.forms import one_each
 from visir.encoders.intake import Batch, Embedded, Pixels, TextLimit, faults_named
-from visir.encoders.models.compiled import CompiledTowers
+from visir.encoders.models.exported import CompiledTowers
 from visir.encoders.models.joined import WithWhole
 from visir.encoders.models.precision import begin_vectors, inference, no_vectors, stacked, to_vectors
 from visir.encoders.towers.base import Head, HeadSpec, SetTower, Tower, own_backbone, to_device
