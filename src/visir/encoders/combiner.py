@@ -24,8 +24,9 @@ from visir.encoders.forms import as_dense
 from visir.encoders.models.precision import inference, to_vectors
 from visir.encoders.models.towers import check_base_encoder
 from visir.encoders.towers.base import Head, HeadSpec, Inputs, Tower
-from visir.encoders.weights import hash_file, save_weights
+from visir.encoders.weights import save_weights
 from visir.errors import EncoderError
+from visir.files import hash_file
 from visir.fingerprint import hash_json
 from visir.records import Embeddings, EncoderCard, Items, Modality, Role, Vectors
 

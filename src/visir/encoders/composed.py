@@ -18,7 +18,7 @@ from visir.encoders.forms import ItemPart, one_each, part_of_items, vectors_by_r
 from visir.encoders.intake import Batch, Embedded
 from visir.errors import CollectionError, ConfigurationError, EncoderError
 from visir.fingerprint import hash_json
-from visir.options import split_mark, with_option
+from visir.options import with_option
 from visir.records import (
     Embeddings,
     Items,
@@ -79,17 +79,6 @@ class CompositionRule:
     def reads(self) -> tuple[Literal["text", "image"], ...]:
         """What of an item it reads."""
         return ("text", "image") if self.form == "sum" else (self.form,)
-
-
-def split_rule(name: str) -> tuple[str, CompositionRule | None]:
-    """Take the option `compose` out of the name of a model."""
-    bare, tail = split_mark(name)
-    options = tail.split("&")
-    rules = [option for option in options if option.startswith(f"{OPTION}=")]
-    if not rules:
-        return name, None
-    left = "&".join(option for option in options if option not in rules)
-    return f"{bare}?{left}" if left else bare, CompositionRule.parse(rules[-1].partition("=")[2])
 
 
 class ReadsApart(EncoderOver):

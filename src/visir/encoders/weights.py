@@ -14,17 +14,6 @@ from visir.storage.disk import system_error
 if TYPE_CHECKING:
     from torch import Tensor
 
-_BLOCK = 1 << 22
-
-
-def hash_file(path: str | Path) -> str:
-    """32 hexadecimal digits over the bytes of a file."""
-    digest = hashlib.blake2b(digest_size=16)
-    with Path(path).open("rb") as stream:
-        while block := stream.read(_BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
-
 
 def hash_state(state: Mapping[str, Tensor]) -> str:
     """32 hexadecimal digits over a torch `state_dict`: names, types, shapes and values, in the order of names."""

@@ -25,9 +25,9 @@ from visir.encoders.families import CHECKPOINT_FILE
 from visir.encoders.forms import as_dense, one_each
 from visir.encoders.intake import Batch
 from visir.encoders.models.hub import one_of
-from visir.encoders.weights import hash_file, save_weights
+from visir.encoders.weights import save_weights
 from visir.errors import EmbeddingError, EncoderError
-from visir.files import read_json
+from visir.files import hash_file, read_json
 from visir.fingerprint import hash_json
 from visir.options import split_options
 from visir.parquet import read_columns

@@ -20,9 +20,8 @@ from visir.encoders.families import is_path, no_such_folder
 from visir.encoders.intake import PANIC
 from visir.encoders.loading import hub_unreachable, meant_folder, no_folder
 from visir.encoders.models.foreign import check_configurations, without_code
-from visir.encoders.weights import hash_file
 from visir.errors import EncoderError, VisirError, nearest, raise_faults
-from visir.files import is_there, read_json, user_path
+from visir.files import hash_file, is_there, read_json, user_path
 from visir.options import with_option
 
 

@@ -22,9 +22,8 @@ from visir.encoders.families import FAMILIES
 from visir.encoders.intake import Batch, Pixels
 from visir.encoders.loading import require_packages
 from visir.encoders.models.image_processors import ImageInput
-from visir.encoders.weights import hash_file
 from visir.errors import EncoderError, VisirError, nearest
-from visir.files import data_directory, read_json
+from visir.files import data_directory, hash_file, read_json
 from visir.fingerprint import hash_json
 from visir.options import split_options
 from visir.records import EncoderCard, Role

@@ -34,8 +34,9 @@ from visir.encoders.towers.pretrained_backbone import (
     merged_tower,
     text_side_of,
 )
-from visir.encoders.weights import hash_file, read_weights, save_weights
+from visir.encoders.weights import read_weights, save_weights
 from visir.errors import EncoderError
+from visir.files import hash_file
 from visir.fingerprint import hash_json
 from visir.records import EncoderCard, Modality, Role, TokenVectors
 from visir.storage.disk import remove_empty_folders
@@ -63,7 +64,7 @@ class PretrainedTowersEncoder(Encoder):
         self._pretrained_towers, self._device = dict(pretrained_towers), device
         self.computes_ahead = device.startswith("cuda")
         self.is_slow_here = device == "cpu" and card.dtype == "float32"
-        self._compiled = CompiledTowers(self.pretrained_tower)
+        self._compiled = CompiledTowers(self.pretrained_tower) if device == COMPILED else None
         self._temperature, self._bias = temperature, bias
         for pretrained_tower in pretrained_towers.values():
             pretrained_tower.eval()
@@ -127,7 +128,7 @@ class PretrainedTowersEncoder(Encoder):
 
     def _embed(self, modality: Modality, prepared: Sequence[Any]) -> NDArray[np.float32]:
         tower = self.pretrained_tower(modality)
-        if self._device == COMPILED:
+        if self._compiled is not None:
             return self._compiled.vectors(modality, self.card, tower.collate(prepared))
         with inference():
             return to_vectors(self._features(modality, prepared))
