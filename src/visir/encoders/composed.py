@@ -147,14 +147,6 @@ class ReadsApart(EncoderOver):
         """The encoder below, whose vectors the store keeps; none for items with both, which have parts."""
         return None if modality == "text+image" else self.below(modality)
 
-    def project_items(self, items: Items, embeddings: Vectors) -> Vectors:
-        """The vectors of the encoder below, as they are."""
-        return replace(embeddings, encoder=self.card)
-
-    def project(self, modality: Modality, vectors: NDArray[Any]) -> NDArray[np.float32]:
-        """The vectors of the encoder below, as they are."""
-        return vectors
-
     def prepare(self, item: str | Image, role: Role) -> Any:
         """As the encoder that reads it; what none reads stays as it is."""
         kind: Modality = "text" if isinstance(item, str) else "image"
@@ -358,6 +350,14 @@ class ComposedEncoder(ReadsApart):
         if self.rule.form != "sum":
             return sides[0]
         return mean_direction(sides[0], sides[1], self.rule.text_weight)
+
+    def project_items(self, items: Items, embeddings: Vectors) -> Vectors:
+        """The vectors of the encoder below, as they are."""
+        return replace(embeddings, encoder=self.card)
+
+    def project(self, modality: Modality, vectors: NDArray[Any]) -> NDArray[np.float32]:
+        """The vectors of the encoder below, as they are."""
+        return vectors
 
     def existing_vectors(self, items: Items) -> Vectors | None:
         """Those of the encoder, where its vectors exist already and are of one modality."""

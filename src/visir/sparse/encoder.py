@@ -18,14 +18,13 @@ from safetensors.torch import load_file
 
 from visir.arrays import load_array
 from visir.encoders.base import Encoder, EncoderOver
-from visir.encoders.checkpoints import Layout, load_part, read_description, save_part
+from visir.encoders.checkpoints import Layout, load_part, read_description, save_part, save_weights
 from visir.encoders.devices import pick_device
 from visir.encoders.encoding import encode_items
 from visir.encoders.families import CHECKPOINT_FILE
 from visir.encoders.forms import as_dense, one_each
 from visir.encoders.intake import Batch
 from visir.encoders.models.hub import one_of
-from visir.encoders.weights import save_weights
 from visir.errors import EmbeddingError, EncoderError
 from visir.files import hash_file, read_json
 from visir.fingerprint import hash_json

@@ -15,7 +15,15 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from visir.encoders.base import Encoder, EncoderOver
-from visir.encoders.checkpoints import COPY_AGAIN, Layout, load_part, read_description, save_part
+from visir.encoders.checkpoints import (
+    COPY_AGAIN,
+    Layout,
+    load_part,
+    read_description,
+    read_weights,
+    save_part,
+    save_weights,
+)
 from visir.encoders.cross_encoder import CrossEncoder, Tokens, of_one_image
 from visir.encoders.devices import COMPILED, dtype_on_card, of_torch, pick_device
 from visir.encoders.families import CHECKPOINT_FILE
@@ -34,7 +42,6 @@ from visir.encoders.towers.pretrained_backbone import (
     merged_tower,
     text_side_of,
 )
-from visir.encoders.weights import read_weights, save_weights
 from visir.errors import EncoderError
 from visir.files import hash_file
 from visir.fingerprint import hash_json
@@ -103,10 +110,6 @@ class PretrainedTowersEncoder(Encoder):
     def text_limit(self) -> TextLimit | None:
         """As the text tower reads."""
         return self.pretrained_tower("text").text_limit() if "text" in self.modalities else None
-
-    def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
-        """As the text tower does it."""
-        return self.pretrained_tower("text").truncate(texts, ending)
 
     def pretrained_tower(self, modality: Modality) -> PretrainedBackbone:
         """One tower, sharing its weights with this encoder."""
