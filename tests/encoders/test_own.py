@@ -18,7 +18,7 @@ from PIL import Image
 
 import visir
 from refusals import refused
-from visir.encoders import Batch, Encoder, Store, compose, encode_detailed
+from visir.encoders import Encoder, InputBatch, Store, compose, encode_detailed
 from visir.encoders.base import hash_code
 from visir.encoders.models.joined import ImageViews, JoinedTexts
 from visir.encoders.models.sentence import ReducedEncoder
@@ -325,7 +325,7 @@ class OfToday(Encoder):
             return [len(item), item.count(" "), 1 + (role == "query")]
         return np.asarray(item, np.float32) + (role == "query")
 
-    def forward(self, batch: Batch, role: str) -> Any:  # type: ignore[override]
+    def forward(self, batch: InputBatch, role: str) -> Any:  # type: ignore[override]
         images = 0 if batch.images is None else np.stack([pixels.mean((0, 1)) for pixels in batch.images])
         return images + (0 if batch.texts is None else np.array(batch.texts))
 
@@ -367,7 +367,7 @@ def test_a_class_for_the_first_version_gives_what_two_methods_give(tmp_path: Pat
 
 def test_two_methods_say_what_they_take() -> None:
     class Silent(Encoder):
-        def forward(self, batch: Batch, role: str) -> Any:  # type: ignore[override]
+        def forward(self, batch: InputBatch, role: str) -> Any:  # type: ignore[override]
             return [[1.0]] * len(batch)
 
     with refused(EncoderError, "Silent", code="modalities-not-stated"):
@@ -380,8 +380,8 @@ def test_two_methods_say_what_they_take() -> None:
         Pictures().encode_texts(["a dog"])
 
     class Wrong(Pictures):
-        def forward(self, batch: Batch, role: str) -> Any:  # type: ignore[override]
+        def forward(self, batch: InputBatch, role: str) -> Any:  # type: ignore[override]
             return np.zeros((5, 2))
 
     with refused(EncoderError, code="returned-numbers-shape-expected"):
-        Wrong().forward(Batch(images=[1, 2]), "document")
+        Wrong().forward(InputBatch(images=[1, 2]), "document")

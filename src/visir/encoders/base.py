@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from visir.encoders.families import where_to_begin
 from visir.encoders.forms import ItemPart, as_dense, how_to_compose, joined, joined_vectors, one_each
-from visir.encoders.intake import EMBEDDING, Batch, Embedded, Pixels, checked, faults_named, valid_pictures
+from visir.encoders.intake import EMBEDDING, Embedded, InputBatch, Pixels, checked, faults_named, valid_pictures
 from visir.errors import EmbeddingError, EncoderError, nearest
 from visir.records import (
     Embeddings,
@@ -431,7 +431,7 @@ class Encoder(_OfPipeline, ABC):
             return self.for_role(role).preprocess(item)
         return item
 
-    def forward(self, batch: Batch, role: Role) -> Embedded:
+    def forward(self, batch: InputBatch, role: Role) -> Embedded:
         """(n, dimension) vectors of a batch of n prepared inputs, of one of the `modalities`; with form "multi-vector"
         several for each.
 
@@ -459,11 +459,7 @@ class Encoder(_OfPipeline, ABC):
     # What the pipeline calls, in the role of `for_role`.
 
     def preprocess(self, image: Image) -> Pixels:
-        """`prepare`, for a picture.
-
-        Raises:
-            EncoderError: The encoder takes no images.
-        """
+        """`prepare`, for a picture."""
         if not {"image", "text+image"} & self.modalities:
             raise self.cannot("image")
         pixels: Pixels = self.prepare(image, self._role)
@@ -471,7 +467,7 @@ class Encoder(_OfPipeline, ABC):
 
     def embed_images(self, batch: Sequence[Pixels]) -> Embedded:
         """(n, dimension) vectors of n preprocessed images; with form "multi-vector" several vectors for each."""
-        return self._forward(Batch(images=batch))
+        return self._forward(InputBatch(images=batch))
 
     def begin_images(self, batch: Sequence[Pixels]) -> Callable[[], Embedded]:
         """Begin with `embed_images`: the function that is returned waits for the vectors, where they take time."""
@@ -480,23 +476,17 @@ class Encoder(_OfPipeline, ABC):
 
     def embed_texts(self, texts: Sequence[str]) -> Embedded:
         """(n, dimension) vectors of n texts (tokenising, template and truncation included)."""
-        return self._forward(Batch(texts))
+        return self._forward(InputBatch(texts))
 
     def embed_texts_alike(self, texts: Sequence[str]) -> Embedded:
-        """(n, dimension) vectors of n texts of one `text_lengths`, padded to that and no matter what else is there.
-
-        Within rounding those of `embed_texts`, which pads to the longest text of a batch.
-        """
-        return self._forward(Batch(texts, alike=True))
+        """(n, dimension) vectors of n texts of one `text_lengths`, padded to that and no matter what else is there."""
+        return self._forward(InputBatch(texts, alike=True))
 
     def embed_texts_with_images(self, texts: Sequence[str], batch: Sequence[Pixels]) -> Embedded:
-        """(n, dimension) vectors of n items that have a text and a preprocessed image each.
+        """(n, dimension) vectors of n items that have a text and a preprocessed image each."""
+        return self._forward(InputBatch(texts, batch))
 
-        For encoders whose `modalities` have "text+image": models that make one vector of the two.
-        """
-        return self._forward(Batch(texts, batch))
-
-    def _forward(self, batch: Batch) -> Embedded:
+    def _forward(self, batch: InputBatch) -> Embedded:
         """`forward` of a batch whose texts are not prepared yet."""
         if batch.modality not in self.modalities:
             raise self.cannot(batch.modality)
@@ -513,13 +503,7 @@ class Encoder(_OfPipeline, ABC):
         return encoder
 
     def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
-        """The texts, cut word by word from their end where f"{text} {ending}" would be truncated by this model.
-
-        A text that leaves room is returned as it is, so an encoder that reads texts of any length changes none.
-
-        Raises:
-            EncoderError: Not even the ending alone fits.
-        """
+        """The texts, cut word by word where f"{text} {ending}" would be truncated; none where nothing is."""
         limit = self.text_limit()
         return list(texts) if limit is None else limit.truncate(texts, ending)
 
@@ -553,10 +537,7 @@ class Encoder(_OfPipeline, ABC):
         return self.with_ids(modality, strings(inputs), joined(batches))
 
     def with_ids(self, modality: Modality, ids: pa.StringArray, vectors: Embedded) -> Vectors:
-        """Vectors that `forward` gave, as the record of them; several per input in `kept_dtype`.
-
-        So vectors that are computed at once, e.g. of queries, have the values of those that the store keeps.
-        """
+        """Vectors that `forward` gave, as the record of them; several per input in `kept_dtype`, as the store has."""
         if isinstance(vectors, TokenVectors):
             with np.errstate(over="ignore"):  # what becomes infinite is refused with its id
                 rounded = np.asarray(vectors.vectors, self.kept_dtype)
@@ -564,11 +545,7 @@ class Encoder(_OfPipeline, ABC):
         return Embeddings(modality, ids, vectors, self.card)
 
     def existing_vectors(self, items: Items) -> Vectors | None:
-        """The vectors of these items, where they exist already; None for an encoder that computes them.
-
-        Raises:
-            EmbeddingError: They exist, but not for all of these items.
-        """
+        """The vectors of these items, where they exist already, and then of all; None where they are computed."""
         return None
 
     def lacking(self, items: Items) -> pa.StringArray:
@@ -576,17 +553,11 @@ class Encoder(_OfPipeline, ABC):
         return items.ids[:0]
 
     def base_encoder(self, modality: Modality) -> Encoder | None:
-        """The encoder of whose vectors this one's are a cheap function (`project`); None when there is none.
-
-        Then the store keeps the vectors of the base encoder, and another head over it encodes nothing again.
-        """
+        """The encoder of whose vectors this one's are a cheap function (`project`): the store keeps those. Or None."""
         return None
 
     def project(self, modality: Modality, vectors: NDArray[Any]) -> NDArray[np.float32]:
-        """(n, dimension) vectors from (n, base encoder's dimension) vectors of the base encoder.
-
-        Where both are of form "multi-vector", these are the vectors of all items, one after the other.
-        """
+        """(n, dimension) vectors from those of the base encoder; of several for an item, one after another."""
         raise EncoderError(f"{self.card.name} has no base encoder; its vectors are its own.", code="no-base-encoder")
 
     def root_encoder(self, modality: Modality) -> Encoder:
@@ -649,7 +620,7 @@ class EncoderOver(Encoder):
         kind: Modality = "text" if isinstance(item, str) else "image"
         return self.below(kind if kind in self.modalities else "text+image").prepare(item, role)
 
-    def forward(self, batch: Batch, role: Role) -> Embedded:
+    def forward(self, batch: InputBatch, role: Role) -> Embedded:
         """Made of those of the encoder below."""
         return self.made_of(batch.modality, self.below(batch.modality).forward(batch, role))
 
@@ -690,7 +661,7 @@ class _Wrapped(Encoder):
         """What the function of images gets for one image."""
         return item if isinstance(item, str) or self._preprocess is None else self._preprocess(item)
 
-    def forward(self, batch: Batch, role: Role) -> Embedded:
+    def forward(self, batch: InputBatch, role: Role) -> Embedded:
         """What the function returns."""
         function, inputs = (self._image, batch.images) if batch.texts is None else (self._text, batch.texts)
         assert function is not None and inputs is not None, "one of its modalities"

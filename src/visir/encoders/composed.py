@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from visir.display import listed
 from visir.encoders.base import Encoder, EncoderOver
 from visir.encoders.forms import ItemPart, one_each, part_of_items, vectors_by_rows
-from visir.encoders.intake import Batch, Embedded
+from visir.encoders.intake import Embedded, InputBatch
 from visir.errors import CollectionError, ConfigurationError, EncoderError
 from visir.fingerprint import hash_json
 from visir.options import with_option
@@ -152,15 +152,16 @@ class ReadsApart(EncoderOver):
         kind: Modality = "text" if isinstance(item, str) else "image"
         return self.encoder_of(kind).prepare(item, role) if kind in self.modalities else item
 
-    def forward(self, batch: Batch, role: Role) -> Embedded:
+    def forward(self, batch: InputBatch, role: Role) -> Embedded:
         """(n, dimension) vectors of n texts, images, or texts with their images."""
         if batch.modality != "text+image":
             return super().forward(batch, role)
-        text, image = self.encoder_of("text"), self.encoder_of("image")
-        return self.join_batch(
-            one_each(text.forward(Batch(batch.texts), role), text.label) if "text" in self.reads else None,
-            one_each(image.forward(Batch(images=batch.images), role), image.label) if "image" in self.reads else None,
-        )
+        sides = {"text": InputBatch(batch.texts), "image": InputBatch(images=batch.images)}
+        vectors = {
+            side: one_each(self.encoder_of(side).forward(sides[side], role), self.encoder_of(side).label)
+            for side in self.reads
+        }
+        return self.join_batch(vectors.get("text"), vectors.get("image"))
 
 
 # Weighted sums of the vectors of texts and images, of any form.

@@ -275,7 +275,7 @@ Embedded: TypeAlias = NDArray[np.float32] | TokenVectors
 
 
 @dataclass(frozen=True, eq=False)
-class Batch:
+class InputBatch:
     """Inputs of an encoder that go through it together: texts, pictures, or texts with a picture each.
 
     Attributes:

@@ -401,7 +401,7 @@ class _Worker:
             facts.update(passed.facts())  # all are read: the card is written now
 
         with Scratch.temporary("part") as scratch, disk_faults(scratch.path, VisirError):
-            if kept := self.spare.exists(part.path):  # its upload failed: nothing is encoded again
+            if is_there := self.spare.exists(part.path):  # its upload failed: nothing is encoded again
                 path = self.spare.folder / part.path
                 with path.open("rb") as stream:
                     card = read_card(stream, str(path))
@@ -421,7 +421,7 @@ class _Worker:
             except UnreachableError:
                 self.spare.publish(path, part.path, lease.writer)
                 raise
-            if kept:
+            if is_there:
                 self.spare.remove(part.path)
             if not is_new:
                 return None

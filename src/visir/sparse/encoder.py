@@ -23,7 +23,7 @@ from visir.encoders.devices import pick_device
 from visir.encoders.encoding import encode_items
 from visir.encoders.families import CHECKPOINT_FILE
 from visir.encoders.forms import as_dense, one_each
-from visir.encoders.intake import Batch
+from visir.encoders.intake import InputBatch
 from visir.encoders.models.hub import one_of
 from visir.errors import EmbeddingError, EncoderError
 from visir.files import hash_file, read_json
@@ -405,7 +405,7 @@ class SparseEncoder(EncoderOver):
         prepared = super().prepare(item, role)
         return prepared if self.expanded or not isinstance(item, str) else (prepared, item)
 
-    def forward(self, batch: Batch, role: Role) -> NDArray[np.float32]:
+    def forward(self, batch: InputBatch, role: Role) -> NDArray[np.float32]:
         """(n, |V|) weights, expanded or not as declared."""
         terms = None
         if batch.texts is not None and not self.expanded:

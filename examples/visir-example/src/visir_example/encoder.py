@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.encoders import Batch, Encoder
+from visir.encoders import Encoder, InputBatch
 from visir.records import EncoderCard, Role
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class ColourWords(Encoder):
             return re.findall(r"\w+", item.lower())
         return np.asarray(item.resize((_SIDE, _SIDE)))
 
-    def forward(self, batch: Batch, role: Role) -> NDArray[np.float32]:
+    def forward(self, batch: InputBatch, role: Role) -> NDArray[np.float32]:
         """(n, 6) shares of pixels, or counts of words; a text without any is the same to every colour."""
         if batch.texts is not None:
             counts = np.array([[words.count(colour) for colour in COLOURS] for words in batch.texts], np.float32)

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from visir.encoders.base import Encoder
 from visir.encoders.devices import INT8
 from visir.encoders.forms import one_each
-from visir.encoders.intake import Batch
+from visir.encoders.intake import InputBatch
 from visir.encoders.models.precision import inference, to_vectors
 from visir.encoders.models.text_inputs import TextInputs, described, read_inputs
 from visir.errors import EncoderError, VisirError, is_installed, require
@@ -378,7 +378,7 @@ class TextNetwork(Encoder):
             options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         self._session = onnxruntime.InferenceSession(str(folder / NETWORK), options, providers=["CPUExecutionProvider"])
 
-    def forward(self, batch: Batch, role: Role) -> NDArray[np.float32]:
+    def forward(self, batch: InputBatch, role: Role) -> NDArray[np.float32]:
         """(n, dimension) vectors of n texts."""
         if not len(batch):
             return np.empty((0, self.dimension), np.float32)

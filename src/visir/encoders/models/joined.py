@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from visir.encoders.base import Encoder, EncoderOver
 from visir.encoders.checkpoints import load_part, read_description, save_part, write_description
 from visir.encoders.forms import one_each
-from visir.encoders.intake import Batch, Embedded
+from visir.encoders.intake import Embedded, InputBatch
 from visir.errors import EncoderError, nearest
 from visir.fingerprint import hash_json
 from visir.records import EncoderCard, Role, TokenVectors, VectorForm
@@ -72,7 +72,7 @@ class JoinedTexts(Encoder):
         """What every part reads."""
         return [part.prepare(item, role) for part in self.encoders]
 
-    def forward(self, batch: Batch, role: Role) -> NDArray[np.float32]:
+    def forward(self, batch: InputBatch, role: Role) -> NDArray[np.float32]:
         """(n, sum of the parts' dimensions): the unit vectors of every part, in the order of the parts."""
         units = []
         for number, part in enumerate(self.encoders):
@@ -189,9 +189,11 @@ class ImageViews(EncoderOver):
         assert not isinstance(item, str), "images alone"
         return np.stack([self.encoder.prepare(VIEWS[view](item), role) for view in self.views])
 
-    def forward(self, batch: Batch, role: Role) -> Embedded:
+    def forward(self, batch: InputBatch, role: Role) -> Embedded:
         """(n, dimension): the mean over the views; or the vectors of the views, one view after the other."""
-        each = self.encoder.forward(Batch(images=[pixels for views in batch.images or () for pixels in views]), role)
+        each = self.encoder.forward(
+            InputBatch(images=[pixels for views in batch.images or () for pixels in views]), role
+        )
         if isinstance(each, TokenVectors):
             return TokenVectors(each.vectors, each.offsets[:: len(self.views)])
         mean: NDArray[np.float32] = each.reshape(len(batch), len(self.views), self.dimension).mean(axis=1)
@@ -275,7 +277,7 @@ class WithWhole(EncoderOver):
             )
         return np.stack(inputs)
 
-    def forward(self, batch: Batch, role: Role) -> TokenVectors:
+    def forward(self, batch: InputBatch, role: Role) -> TokenVectors:
         """The vectors of each input, (t, dimension): its parts or words, each with the whole."""
         several, whole = (
             encoder.forward(

@@ -19,7 +19,7 @@ from PIL.Image import Image
 
 from visir.encoders.base import Encoder
 from visir.encoders.devices import pick_device
-from visir.encoders.intake import Batch, TextLimit
+from visir.encoders.intake import InputBatch, TextLimit
 from visir.encoders.models.hub import ModelFiles, load_model, loading, one_of, positive_number, template_of
 from visir.encoders.models.image_processors import backend_of, processor_values
 from visir.encoders.models.precision import inference, to_vectors
@@ -207,7 +207,7 @@ class LateInteractionEncoder(Encoder):
             ) from fault
         return {name: value for name, value in inputs.items() if name != "labels"}
 
-    def forward(self, batch: Batch, role: Role) -> TokenVectors:
+    def forward(self, batch: InputBatch, role: Role) -> TokenVectors:
         """(t, dimension) unit vectors of each input; of a text those of prompt and augmentation tokens too."""
         if not len(batch):
             return token_vectors([], self.dimension)

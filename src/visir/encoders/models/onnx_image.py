@@ -19,7 +19,7 @@ from PIL.Image import Image
 
 from visir.encoders.base import Encoder
 from visir.encoders.families import FAMILIES
-from visir.encoders.intake import Batch, Pixels
+from visir.encoders.intake import InputBatch, Pixels
 from visir.encoders.loading import require_packages
 from visir.encoders.models.image_processors import ImageInput
 from visir.errors import EncoderError, VisirError, nearest
@@ -211,7 +211,7 @@ class OnnxImageEncoder(Encoder):
         """(H, W, 3) bytes; normalised later, for a whole batch at once."""
         return item if isinstance(item, str) else self.input.prepare(item)
 
-    def forward(self, batch: Batch, role: Role) -> NDArray[np.float32]:
+    def forward(self, batch: InputBatch, role: Role) -> NDArray[np.float32]:
         """(n, dimension), or (n, places, dimension). Small parts of the batch run side by side, one per core."""
         images = batch.images or ()
         size = self._exactly or max(1, min(_AT_ONCE, -(-len(images) // self._cores)))

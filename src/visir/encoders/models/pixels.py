@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from visir.encoders.base import Encoder
-from visir.encoders.intake import Batch
+from visir.encoders.intake import InputBatch
 from visir.encoders.models.small import words
 from visir.errors import EncoderError
 from visir.records import EncoderCard, Role
@@ -62,7 +62,7 @@ class PixelStatistics(Encoder):
         small = item.resize((_SIDE, _SIDE), Image.Resampling.BOX)
         return np.dstack([np.asarray(small.convert("HSV")), np.asarray(small.convert("L"))])
 
-    def forward(self, batch: Batch, role: Role) -> NDArray[np.float32]:
+    def forward(self, batch: InputBatch, role: Role) -> NDArray[np.float32]:
         """(n, 2397), each at least 0."""
         images = batch.images or ()
         blocks = [_statistics(np.stack(images[start : start + _BLOCK])) for start in range(0, len(images), _BLOCK)]
@@ -184,7 +184,7 @@ class ColourNames(Encoder):
             return item
         return np.asarray(item.resize((_SIDE, _SIDE), Image.Resampling.BOX).convert("HSV"))
 
-    def forward(self, batch: Batch, role: Role) -> NDArray[np.float32]:
+    def forward(self, batch: InputBatch, role: Role) -> NDArray[np.float32]:
         """(n, 12)."""
         if batch.texts is None:
             result = np.full((len(batch), self.dimension), _ANYTHING, np.float32)

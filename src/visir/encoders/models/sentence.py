@@ -17,7 +17,7 @@ from torch.nn import functional
 from visir.encoders.base import Encoder, EncoderOver
 from visir.encoders.cross_encoder import CrossEncoder, Tokens
 from visir.encoders.devices import COMPILED, pick_device
-from visir.encoders.intake import Batch, Pixels
+from visir.encoders.intake import InputBatch, Pixels
 from visir.encoders.models.hub import (
     ModelFiles,
     find_model,
@@ -147,11 +147,7 @@ class SentenceCrossEncoder(CrossEncoder):
 
 
 def _cross_encoder_of(request: SentenceRequest) -> SentenceCrossEncoder:
-    """The cross-encoder that a name leads to.
-
-    Raises:
-        EncoderError: It has no one score for a pair.
-    """
+    """The cross-encoder that a name leads to; refused where it has no one score for a pair."""
     model = request.model()
     if model.num_labels != 1:
         raise EncoderError(
@@ -196,14 +192,14 @@ class SentenceTokens(EncoderOver):
         self.distinguishes_roles = sentences.distinguishes_roles
         self.batch_size = sentences.batch_size
         try:
-            self.dimension = self.forward(Batch(["a"]), "document").dimension
+            self.dimension = self.forward(InputBatch(["a"]), "document").dimension
         except KeyError as fault:
             raise EncoderError(
                 f"{name}: this model makes no vectors of tokens ({fault}); those that begin with a transformer do.",
                 hint="leave out vectors=",
             ) from fault
 
-    def forward(self, batch: Batch, role: Role) -> TokenVectors:
+    def forward(self, batch: InputBatch, role: Role) -> TokenVectors:
         """The vectors of the tokens of n texts; what a token is given depends on padding by rounding only."""
         if not len(batch):
             return TokenVectors(np.zeros((0, self.dimension), np.float32), np.zeros(1, np.int64))
@@ -439,12 +435,7 @@ def packaged_model() -> Path | None:
 
 
 def find(name: str, revision: str | None) -> ModelFiles:
-    """The files of a model of the library, of which only the configurations are fetched so far.
-
-    Args:
-        name: `st:NAME`, `NAME` or a folder; options behind it are left out.
-        revision: A revision on the hub.
-    """
+    """The files of a model of the library, of which only the configurations are fetched so far."""
     bare = split_mark(name)[0].removeprefix("st:")
     if user_path(bare).is_dir():
         return find_model(bare, revision, parts=True)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from visir.encoders.base import Encoder, EncoderOver
 from visir.encoders.devices import COMPILED
 from visir.encoders.forms import one_each
-from visir.encoders.intake import Batch, Embedded, TextLimit
+from visir.encoders.intake import Embedded, InputBatch, TextLimit
 from visir.encoders.models.exported import CompiledTowers
 from visir.encoders.models.hub import loading
 from visir.encoders.models.late_interaction import Boxes, token_pieces, token_places, token_vectors
@@ -105,7 +105,7 @@ class SentenceModel(Encoder):
         """Of an RGB image pixels of the model's size, or the bytes of the picture (`SentencePictures`)."""
         return item if isinstance(item, str) else self._own_pictures.prepare(item)
 
-    def forward(self, batch: Batch, role: Role) -> Embedded:
+    def forward(self, batch: InputBatch, role: Role) -> Embedded:
         """The vectors of n texts, pictures, or texts with their pictures."""
         texts, images, inputs = batch.texts, batch.images, list[Any]()
         if images is None:
@@ -202,7 +202,7 @@ class SentenceEncoder(SentenceModel):
             # An error where the pictures of the processor are none that the model takes: before any work.
             self.encode_images([pil.new("RGB", size, "grey") for size in ((67, 48), (48, 67))])
 
-    def forward(self, batch: Batch, role: Role) -> Embedded:
+    def forward(self, batch: InputBatch, role: Role) -> Embedded:
         """(n, dimension) vectors of n inputs."""
         # Of texts by the modules themselves: the library's `encode` spends 1.5 ms a call on looking for its device.
         texts = batch.texts

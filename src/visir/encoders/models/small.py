@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from visir.encoders.base import Encoder
 from visir.encoders.checkpoints import read_description, write_description
 from visir.encoders.forms import one_each
-from visir.encoders.intake import Batch, pieces
+from visir.encoders.intake import InputBatch, pieces
 from visir.encoders.models.text_inputs import TextInputs, Tokens, token_counts
 from visir.errors import EncoderError
 from visir.files import user_path
@@ -109,7 +109,7 @@ class BagOfWords(Encoder):
         idf = (np.log((1 + total) / (1 + frequency)) + 1).astype(np.float32)
         return cls([word for word, _ in chosen], idf, len(chosen))
 
-    def forward(self, batch: Batch, role: Role) -> NDArray[np.float32]:
+    def forward(self, batch: InputBatch, role: Role) -> NDArray[np.float32]:
         """(n, dimension); rows of length 1 or 0."""
         texts: Sequence[str] = batch.texts or ()
         result = np.zeros((len(texts), self.dimension), dtype=np.float32)

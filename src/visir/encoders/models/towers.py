@@ -28,7 +28,7 @@ from visir.encoders.cross_encoder import CrossEncoder, Tokens, of_one_image
 from visir.encoders.devices import COMPILED, dtype_on_card, of_torch, pick_device
 from visir.encoders.families import CHECKPOINT_FILE
 from visir.encoders.forms import one_each
-from visir.encoders.intake import Batch, Embedded, Pixels, TextLimit, faults_named
+from visir.encoders.intake import Embedded, InputBatch, Pixels, TextLimit, faults_named
 from visir.encoders.models.exported import CompiledTowers
 from visir.encoders.models.joined import WithWhole
 from visir.encoders.models.precision import begin_vectors, inference, no_vectors, stacked, to_vectors
@@ -85,11 +85,11 @@ class PretrainedTowersEncoder(Encoder):
         as_bytes = self.computes_ahead and tower.levels is not None
         return (tower.prepare_levels if as_bytes else tower.prepare_all)([item])[0]
 
-    def forward(self, batch: Batch, role: Role) -> Any:
+    def forward(self, batch: InputBatch, role: Role) -> Any:
         """(n, dimension) projections of n inputs."""
         return self._embed_all(batch)
 
-    def _embed_all(self, batch: Batch) -> NDArray[np.float32]:
+    def _embed_all(self, batch: InputBatch) -> NDArray[np.float32]:
         if not len(batch):
             return no_vectors(self.dimension)
         if batch.texts is None:
@@ -343,7 +343,7 @@ class TowersEncoder(EncoderOver):
             return [super(TowersEncoder, self).prepare(prompt.replace("{}", item), role) for prompt in self.prompts]
         return super().prepare(item, role)
 
-    def forward(self, batch: Batch, role: Role) -> Embedded:
+    def forward(self, batch: InputBatch, role: Role) -> Embedded:
         """(n, dimension), or the vectors of each; of texts in prompts, the mean over them of vectors of length 1."""
         if batch.texts is None or not self.prompts:
             return super().forward(batch, role)

@@ -21,7 +21,7 @@ from visir.encoders.cross_encoder import CrossEncoder
 from visir.encoders.cross_encoder import Tokens as SideTokens
 from visir.encoders.devices import COMPILED, dtype_on_card, of_torch, pick_device
 from visir.encoders.families import ADAPTER_FILE
-from visir.encoders.intake import Batch, Pixels
+from visir.encoders.intake import InputBatch, Pixels
 from visir.encoders.models.hub import (
     CODE_OPTIONS,
     SMALL_FILES,
@@ -568,7 +568,7 @@ class Blip2Encoder(PretrainedTowersEncoder):
     form: VectorForm = "multi-vector"
     batch_size = 16
 
-    def forward(self, batch: Batch, role: Role) -> Any:
+    def forward(self, batch: InputBatch, role: Role) -> Any:
         """(32, dimension) unit vectors of each picture, (1, dimension) of each text."""
         vectors = self._embed_all(batch)
         return list(vectors) if batch.texts is None else [vector[None] for vector in vectors]
