@@ -20,7 +20,7 @@ CEILINGS: dict[str, tuple[int, int]] = {
     "stats": (6, 1_950),  # the one place for intervals and p-values; a third of it says what each assumes
     "storage": (7, 2_580),  # forged values are damage at each door
     "records": (12, 4_700),  # what each field of a protocol means, which stood in scripts/ and reports/ before
-    "collections": (49, 16_850),  # a file is one picture only; tables among photos are named; layouts of one's own; one reader of cells for all tables; names spelled otherwise
+    "collections": (49, 16_850),  # layouts of one's own; one reader of cells; names spelled otherwise
     "encoders": (48, 18_900),  # two methods beside those of 0.1.0; claims; uploads that failed are kept
     "training + sparse": (36, 10_650),
     "robustness + shortcuts": (26, 4_250),

@@ -285,6 +285,7 @@ class WithWhole(EncoderOver):
                     batch,
                     texts=batch.texts and [both[number] for both in batch.texts],
                     images=batch.images and [both[number] for both in batch.images],
+                    alike=batch.alike and not number,  # lengths are those of the first
                 ),
                 role,
             )
