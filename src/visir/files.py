@@ -62,6 +62,15 @@ def literal_root(path: Path) -> tuple[Path, str]:
     return root, path.relative_to(root).as_posix()
 
 
+def hash_file(path: str | Path) -> str:
+    """32 hexadecimal digits over the bytes of a file."""
+    digest = hashlib.blake2b(digest_size=16)
+    with Path(path).open("rb") as stream:
+        while block := stream.read(4 * _MIB):
+            digest.update(block)
+    return digest.hexdigest()
+
+
 def digest_of(path: Path) -> tuple[int, str]:
     """(size, BLAKE2b) of a file; of what is nothing but zeros only where it stands is hashed, whole MiB at a time."""
     # Some engines' files are mostly holes, which take no time to leave out; a copy in which they are filled in has the

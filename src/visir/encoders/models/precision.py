@@ -15,7 +15,6 @@ from visir.encoders.devices import is_amd_avx512
 
 if TYPE_CHECKING:
     import torch
-    from torch import nn
 
 
 _FULL = ("none", "ieee")
@@ -187,19 +186,3 @@ def to_vectors(features: torch.Tensor) -> NDArray[np.float32]:
 def no_vectors(dimension: int) -> NDArray[np.float32]:
     """The answer to an empty batch: (0, d)."""
     return np.empty((0, dimension), np.float32)
-
-
-def positional(network: nn.Module, names: Sequence[str] | None) -> nn.Module:
-    """A network that is traced: its inputs one by one, in the order of their names."""
-    from torch import Tensor, nn
-
-    class Positional(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.network = network
-
-        def forward(self, *values: Tensor) -> Any:
-            inputs = values[0] if names is None else dict(zip(names, values, strict=True))
-            return self.network(inputs)
-
-    return Positional().eval()

@@ -221,10 +221,7 @@ class Backbone(nn.Module, ABC):
         """One upright RGB PIL image, or one text, to what enters the forward pass. Pure, cheap and thread-safe."""
 
     def prepare_sized(self, item: Any) -> Any:
-        """As `prepare`, for a picture that a random crop has brought to the input's size: not resized or cut again.
-
-        Evaluation of an ImageNet network scales to 256 and cuts out 224; a random crop of 224 is what it trains on.
-        """
+        """As `prepare`, for a picture that a random crop has brought to the input's size: not resized or cut again."""
         return self.prepare(item)
 
     def text_limit(self) -> TextLimit | None:
@@ -261,10 +258,7 @@ class Backbone(nn.Module, ABC):
         """Write what is neither a weight nor in `spec` (a vocabulary) into `folder`, which exists."""
 
     def pretrained_modules(self) -> Sequence[nn.Module]:
-        """The modules whose weights came trained (an ImageNet network, GloVe vectors).
-
-        They are held fixed in the first phase of a two-phase schedule.
-        """
+        """The modules whose weights came trained (an ImageNet network, GloVe vectors): fixed in a first phase."""
         return ()
 
 
