@@ -108,3 +108,17 @@ def score_pairs(
         some = slice(start, start + _BLOCK)
         near, far = (rows[places[some]].astype(np.float64) for rows, places in ((left, left_rows), (right, right_rows)))
         out[some] = np.einsum("ij,ij->i", near, far)
+
+
+def best_candidates(
+    start: int, stop: int, queries: Any, vectors: Any, rows: Any, places: Any, k: int,
+    found: Any, scores: Any, fill: Any,
+) -> None:  # fmt: skip
+    """As `kernels.best_candidates`."""
+    for q in range(start, stop):
+        own = np.flatnonzero((rows[q] >= 0) & (places[q] >= 0))
+        exact = np.empty(len(own), np.float32)
+        score_pairs(queries, np.full(len(own), q), vectors, rows[q, own], exact)
+        best = np.lexsort((places[q, own], -exact))[:k]
+        fill[q] = len(best)
+        found[q, : len(best)], scores[q, : len(best)] = places[q, own[best]], exact[best] + np.float32(0)  # no -0

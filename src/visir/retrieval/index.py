@@ -308,6 +308,7 @@ class StoredIndex(Index[Vectors]):
         self.settings = settings
         self.folder = folder
         self._late: LateCheck | None = None
+        self._about = self._how(settings)
 
     def __repr__(self) -> str:
         documents = f"{counted(len(self.ids), 'vectors')}{f', in {self.folder}' if self.folder else ', in memory'}"
@@ -366,9 +367,12 @@ class StoredIndex(Index[Vectors]):
         """Return the best `k` documents of each query: by falling score, ties by id; queries in order of their ids."""
         state, settings = self._state, searching(self.kind, self.settings, options)
         ordered, hits = self._found(state, queries, k, settings)
-        about = {"search": self.kind, **asdict(settings)}
-        held = state.rows.parts[0].encoder
-        return run_of(hits, ordered, state.rows.gallery, k, held, about)
+        about = self._about if settings is self.settings else self._how(settings)
+        return run_of(hits, ordered, state.rows.gallery, k, state.rows.parts[0].encoder, about)
+
+    def _how(self, settings: Any) -> dict[str, Any]:
+        """What a run says of its search."""
+        return {"search": self.kind, **asdict(settings)}
 
     def lists(self, queries: Vectors, k: int = 10) -> dict[str, list[tuple[str, float]]]:
         """Return what `search` does as plain lists: from query to (document, score), best first."""

@@ -270,6 +270,48 @@ def rescore(
 
 
 @njit()
+def best_of_one(scores: Any, slack: Any, query: Any, vectors: Any, k: int, indices: Any, found: Any) -> bool:
+    """The best k of all vectors for one query, whose products with them are within `slack` of the exact scores;
+    whether there is room for all that are too close to tell."""
+    n = scores.shape[0]
+    keys, fill = np.empty((1, k + 16 + k // 8), np.uint64), np.zeros(1, np.int64)
+    floor, crowded = np.full(1, np.float32(-np.inf)), np.zeros(1, np.bool_)
+    _take_top(
+        scores, slack, 0, k, keys, fill, floor, crowded, 0, np.empty(n + keys.shape[1], np.uint64),
+        np.empty(n, np.float32),
+    )  # fmt: skip
+    if not crowded[0]:
+        rescore(0, 1, keys, fill, query, np.zeros(1, np.int64), vectors, 0)
+        finish(0, 1, k, keys, fill, indices, found)
+    return not crowded[0]
+
+
+@njit()
+def best_candidates(
+    start: int, stop: int, queries: Any, vectors: Any, rows: Any, places: Any, k: int,
+    found: Any, scores: Any, fill: Any,
+) -> None:  # fmt: skip
+    """Score the candidates of each of the queries `start:stop` exactly: the best k, by falling score, ties by place."""
+    # Candidate c of query q is `vectors[rows[q, c]]` and has the place `places[q, c]` among the sorted ids; -1: none.
+    query, keys = np.empty(queries.shape[1], np.float64), np.empty(rows.shape[1], np.uint64)
+    for q in range(start, stop):
+        _load(queries[q], query)
+        n = 0
+        for c in range(rows.shape[1]):
+            if rows[q, c] >= 0 and places[q, c] >= 0:
+                keys[n] = _key(dot(query, vectors[rows[q, c]]), places[q, c])
+                n += 1
+        if n > k:
+            _keep_smallest(keys, n, k)
+            n = k
+        best = np.sort(keys[:n])
+        for m in range(n):
+            found[q, m] = np.int64(best[m] & np.uint64(0xFFFFFFFF))
+            scores[q, m] = score_of(best[m])
+        fill[q] = n
+
+
+@njit()
 def take_exactly(
     q: int, k: int, keys: Any, fill: Any, scores: Any, slack: Any, query: Any, vectors: Any, first: int
 ) -> None:

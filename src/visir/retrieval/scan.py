@@ -485,4 +485,25 @@ def scan_on(device: str | None, states: Sequence[SearchState]) -> list[Answers]:
 
 def best_of(queries: Side, documents: Side, depth: int, device: str | None = None) -> Answers:
     """The best documents of each query; of equal ones the first."""
+    if len(queries) == 1 and not device and (answers := _best_of_one(queries, documents, depth)) is not None:
+        return answers
     return scan_on(device, [SearchState(queries, documents, depth)])[0]
+
+
+def _best_of_one(asking: Side, documents: Side, depth: int) -> Answers | None:
+    """The answers to one query, without what is only needed for many; None where it is not that simple."""
+    query, vectors = asking.whole, documents.whole
+    if query is None or vectors is None or len(vectors) > TILE or not pays(vectors.size, kernels.best_of_one):
+        return None
+    scores, vector = np.empty(len(vectors), np.float32), query[0]
+
+    def multiply(part: Share) -> None:
+        start, stop = piece(len(vectors), part)
+        np.matmul(vectors[start:stop], vector, out=scores[start:stop])
+
+    with one_blas_thread():
+        spread(multiply, len(vectors))
+    slack = np.float32(slack_of_product(len(vector), asking.longest * documents.longest))
+    indices, best = np.empty((1, depth), np.int32), np.empty((1, depth), np.float32)
+    whole = kernels.best_of_one(scores, slack, query, vectors, depth, indices, best)
+    return (indices, best) if whole else None

@@ -344,7 +344,9 @@ class InvertedIndex(StoredIndex[SparseEmbeddings]):
         arrays = (queries.offsets, queries.terms, queries.values)
         for at, part in enumerate(rows.parts):
             start, end = rows.starts[at], rows.starts[at + 1]
-            lists, places, dead = lists_of(part), rows.places[start:end], np.flatnonzero(rows.dead[start:end])
+            lists, places = lists_of(part), rows.places[start:end]
+            if (dead := rows.prepared.get(("dead", at))) is None:
+                dead = rows.prepared["dead", at] = np.flatnonzero(rows.dead[start:end])
             if len(dead) == len(part):
                 continue
             most = min(k, len(part) - len(dead))
@@ -367,7 +369,7 @@ class InvertedIndex(StoredIndex[SparseEmbeddings]):
                 lists.give_room(room)  # noqa: B023
 
             _share(answer, len(queries), settings.threads)
-            hits.append(_found(keys, fill))
+            hits.append(Hits.ordered(*_columns(keys), fill))
         return Hits.joined(hits)
 
     def _scored(self, rows: Rows[SparseEmbeddings], queries: SparseEmbeddings, run: Run, threads: int) -> Hits:
@@ -395,7 +397,7 @@ class InvertedIndex(StoredIndex[SparseEmbeddings]):
 
             _share(score, len(run), threads)
             within = np.arange(len(keys)) - np.repeat(offsets[:-1], counts) < np.repeat(fill, counts)
-            hits.append(_columns(query[here][within], keys[within]))
+            hits.append(Hits(query[here][within], *_columns(keys[within])))
         return Hits.joined(hits)
 
     def _details(self, rows: Rows[SparseEmbeddings], built: None) -> dict[str, Any]:
@@ -416,19 +418,15 @@ def _shares(settings: InvertedSettings, k: int, share: float) -> tuple[int, int]
     return max(1, int(settings.budget * share)), candidates
 
 
-def _found(keys: NDArray[np.uint64], fill: NDArray[np.int64]) -> Hits:
-    filled = np.arange(keys.shape[1]) < fill[:, None]
-    return _columns(np.nonzero(filled)[0], keys[filled])
-
-
-def _columns(queries: NDArray[np.int64], keys: NDArray[np.uint64]) -> Hits:
+def _columns(keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """The places and the scores in keys."""
     bits = (keys >> np.uint64(32)).astype(np.uint32) ^ np.uint32(0x7FFFFFFF)
-    return Hits(queries, (keys & np.uint64(0xFFFFFFFF)).astype(np.int64), bits.view(np.float32))
+    return (keys & np.uint64(0xFFFFFFFF)).astype(np.int64), bits.view(np.float32)
 
 
 def _share(work: Any, number: int, threads: int) -> None:
     """Call `work(first, last)` for shares of `number` queries, on so many threads (0: one for each core)."""
-    threads = max(1, min(threads or cores(), number))
+    threads = 1 if number == 1 else max(1, min(threads or cores(), number))
     if threads == 1:
         work(0, number)
         return
