@@ -9,9 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from visir.jit import FEW, compiling, pays
-from visir.records import Embeddings, EncoderCard
-from visir.retrieval import few, kernels, vectors
+from visir.jit import FEW, CompiledLoop, compiling, pays
+from visir.records import Embeddings, EncoderCard, Modality, Qrels, Ties
+from visir.retrieval import few, kernels, scan, vectors
+from visir.retrieval.exact import search_both
+from visir.retrieval.multi_vector import scan as maxsim
+from visir.retrieval.sparse import inverted
+from visir.retrieval.sparse import scan as sparse_scan
 
 
 def test_lengths_and_quotients_are_those_of_the_loops() -> None:
@@ -61,13 +65,47 @@ assert (first.indices == second.indices).all() and (first.scores == second.score
 
 
 def test_while_a_thread_compiles_the_others_do_without() -> None:
-    before = pays(1)
     with compiling():
-        assert pays(1)
+        assert pays(1, kernels.lengths)
         with ThreadPoolExecutor(1) as pool:
-            assert not pool.submit(pays, 1).result()
-            assert pool.submit(pays, FEW + 1).result()
-    assert pays(1) == before
+            assert not pool.submit(pays, FEW + 1, CompiledLoop(few.lengths, frozenset())).result()
+
+
+class Forced:
+    """`pays` with a fixed answer, in every module that asks."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, answer: bool) -> None:
+        for module in (scan, vectors, maxsim, sparse_scan, inverted):
+            monkeypatch.setattr(module, "pays", lambda numbers, *loops: answer)
+
+
+def near_copies(rows: int, seed: int, modality: Modality = "image") -> Embeddings:
+    """Vectors of which many are equal, or almost."""
+    random = np.random.default_rng(seed)
+    some = random.normal(size=(max(rows // 12, 1), 16)).astype(np.float32)
+    matrix = some[random.integers(0, len(some), rows)]
+    matrix[::3] += random.normal(scale=1e-6, size=matrix[::3].shape).astype(np.float32)
+    return Embeddings(modality, [f"{modality[0]}{row:05}" for row in range(rows)], matrix, EncoderCard("a", "imported"))
+
+
+@pytest.mark.parametrize("ties", ["id", "pessimistic", "optimistic", "trec"])
+@pytest.mark.parametrize("rows", [40, 900])
+def test_without_the_loops_answers_and_ranks_are_the_same(ties: Ties, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    images, texts = near_copies(rows, 1), near_copies(rows // 2, 2, "text")
+    owners = np.random.default_rng(3).integers(0, rows, (rows // 2, 2))
+    pairs = sorted({(f"t{t:05}", f"i{i:05}") for t, both in enumerate(owners) for i in both})
+    judged = {"t2i": Qrels.of(*zip(*pairs, strict=True)), "i2t": Qrels.of(*zip(*[p[::-1] for p in pairs], strict=True))}
+    for depth in (1, 7, 30):
+        results = []
+        for answer in (True, False):
+            Forced(monkeypatch, answer)
+            results.append(search_both(images, texts, qrels=judged, depth=min(depth, rows // 2), ties=ties))
+        for task in judged:
+            first, second = results[0][task], results[1][task]
+            np.testing.assert_array_equal(first.run.indices, second.run.indices)
+            np.testing.assert_array_equal(first.run.scores, second.run.scores)
+            assert first.ranks is not None and second.ranks is not None
+            np.testing.assert_array_equal(first.ranks.ranks, second.ranks.ranks)
 
 
 def test_a_search_of_few_vectors_waits_for_no_thread_that_compiles(monkeypatch: pytest.MonkeyPatch) -> None:

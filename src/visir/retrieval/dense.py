@@ -573,6 +573,9 @@ class IvfIndex(DenseIndex):
 
     def _gathered(self, rows: DenseRows, wanted: NDArray[np.int64]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         """Return the vectors of these rows, read from disk, and which of them each is."""
+        if len(wanted) == 1 and len(rows.parts) == 1 and wanted.min() >= 0:
+            side = Side(rows.parts[0], wanted[0], self.settings.similarity)
+            return side.block(0, len(side)), np.arange(len(side))[None]
         needed, place = np.unique(wanted, return_inverse=True)
         if needed[0] < 0:
             needed, place = needed[1:], place - 1

@@ -511,3 +511,27 @@ def scan_columns(
                     scores, slack, queries[at + c], query, vectors, first, offsets, documents, known, better, q, ties
                 )
     return looked
+
+
+def rehearse() -> None:
+    """Call every loop with few numbers, of the types that all searches have: that compiles it, or loads it."""
+    k, n, d = 2, 40, 4
+    vectors, slack, rows = np.ones((n, d), np.float32), np.float32(1e-6), np.arange(n)
+    measured, scores = np.empty(n), np.empty(n, np.float32)
+    lengths(vectors, measured)
+    divide_rows(vectors, measured)
+    score_pairs(vectors, rows, vectors, rows, scores)
+    keys, fill, better = np.zeros((n, k + 16), np.uint64), np.zeros(n, np.int64), np.zeros(n, np.int64)
+    kept = (k, keys, fill, np.full(n, -np.inf, np.float32), np.zeros(n, np.bool_))
+    positives = (np.arange(n + 1), np.arange(n), scores, better, 0)
+    for loop in (scan_rows, scan_columns):
+        fill[:] = 0
+        loop(np.ones((n, n), np.float32), 0, n, vectors, rows, slack, slack, vectors, 0, *kept, *positives)
+    fill[:] = k
+    rescore(0, n, keys, fill, vectors, rows, vectors, 0)
+    indices, best = np.empty((n, k), np.int32), np.empty((n, k), np.float32)
+    take_exactly(np.int64(0), k, keys, fill, np.ones(n), 1e-6, np.ones(d), vectors, 0)
+    finish(0, n, k, keys, fill, indices, best)
+    one = vectors[:1]
+    best_of_one(np.ones(n, np.float32), slack, one, vectors, k, indices[:1], best[:1])
+    best_candidates(0, 1, one, vectors, rows[None], rows[None], k, np.empty((1, k), np.int64), best[:1], fill[:1])
