@@ -102,6 +102,15 @@ class CompiledInstruction(CompiledLoop):
         return intrinsic(self.function)
 
 
+def plain(array: Any) -> Any:
+    """The same memory as a plain array that cannot be written: one type, for which loops are compiled once."""
+    import numpy
+
+    view = numpy.asarray(array).view()
+    view.flags.writeable = False
+    return view
+
+
 def pays(numbers: int, *loops: Any) -> bool:
     """Whether loops of numba are worth it for so many multiplications: they are compiled here, or kept on disk."""
     # A thread that is `compiling` calls all loops. Numba has one lock for what is not yet compiled or loaded, so the

@@ -6,17 +6,12 @@ another, which changes what is left after rounding about once in 1e8 scores.
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 _BLOCK = 8192
-POSTING = 8
-"""What a weight of a sparse vector costs, in multiplications of dense ones."""
-Sparse = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]
-"""Sparse vectors as (offsets, terms, values)."""
 
 
 def lengths(vectors: NDArray[np.float32], out: NDArray[np.float64]) -> None:
@@ -45,40 +40,10 @@ def products(queries: NDArray[np.float32], vectors: NDArray[np.float32]) -> NDAr
     return scores
 
 
-def late_products(
-    queries: NDArray[np.float32],
-    query_offsets: NDArray[np.int64],
-    vectors: NDArray[np.float32],
-    offsets: NDArray[np.int64],
-) -> NDArray[np.float64]:
-    """The (q, n) sums of the greatest product of each vector of a query with a vector of a document (MaxSim)."""
-    greatest = np.maximum.reduceat(products(queries, vectors), offsets[:-1], axis=1)
-    return np.add.reduceat(greatest, query_offsets[:-1], axis=0)
-
-
-def weighted_products(queries: Sparse, vectors: Sparse, terms: int) -> NDArray[np.float64]:
-    """The (q, n) dot products of sparse vectors, each summed in ascending order of terms, as compiled loops do."""
-    lengths, weights = np.diff(vectors[0]), vectors[2].astype(np.float64)
-    document = np.repeat(np.arange(len(lengths)), lengths)
-    query, scores = np.zeros(terms), np.empty((len(queries[0]) - 1, len(lengths)))
-    for row, (start, stop) in enumerate(pairwise(queries[0].tolist())):
-        query[queries[1][start:stop]] = queries[2][start:stop]
-        scores[row] = np.bincount(document, weights * query[vectors[1]], len(lengths))
-        query[queries[1][start:stop]] = 0.0
-    return scores
-
-
 def rounded(scores: NDArray[Any]) -> NDArray[np.float32]:
     """Scores as float32; those that are too large become infinite, and are refused afterwards, by name."""
     with np.errstate(over="ignore"):
         return scores.astype(np.float32)
-
-
-def best(scores: NDArray[Any], depth: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    """The (q, depth) columns of the best scores of each row, and these; of equal ones the first column is first."""
-    scores = rounded(scores)
-    order = np.argsort(-scores, axis=1, kind="stable")[:, :depth]
-    return order.astype(np.int32), np.take_along_axis(scores, order, axis=1)
 
 
 def score_pairs(
@@ -166,11 +131,13 @@ def take_top(
     scores: Any, slack: Any, first: int, k: int, keys: Any, fill: Any, floor: Any, crowded: Any, query: Any
 ) -> None:
     """Bring what may be among the best k of each row of a block into the keys of its query; see `kernels._take_top`."""
+    # slack: None where the scores are exact.
     width, capacity = scores.shape[1], keys.shape[1]
     low = floor[query]
     if width >= k:
         low = np.maximum(low, np.partition(scores, width - k, axis=1)[:, width - k])
-    row, column = np.nonzero(scores >= (low - np.float32(2) * slack)[:, None])
+    twice = np.float32(2) * np.float32(slack or 0)
+    row, column = np.nonzero(scores >= (low - twice)[:, None])
     held = np.arange(capacity) < fill[query][:, None]
     owner = np.concatenate([row, np.nonzero(held)[0]])
     every = np.concatenate([key_of(scores[row, column], first + column), keys[query][held]])
@@ -180,9 +147,9 @@ def take_top(
     begins = np.cumsum(counts) - counts
     many = np.flatnonzero(counts > k)
     floor[query[many]] = score_of(every[begins[many] + k - 1])
-    low = np.where(counts > k, floor[query] - np.float32(2) * slack, np.float32(-np.inf))
+    low = np.where(counts > k, floor[query] - twice, np.float32(-np.inf))
     rank = np.arange(len(owner)) - begins[owner]
-    kept = (rank < k) | (score_of(every) >= low[owner])
+    kept = (rank < k) | ((slack is not None) & (score_of(every) >= low[owner]))
     filled = np.bincount(owner[kept], minlength=len(query))
     crowded[query] |= filled > capacity
     fitting = kept & (rank < capacity)

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from visir.jit import njit
+from visir.jit import njit, plain
 
 # Loops run over `range(len)` of a slice, never over `range(start, stop)`, and count in 32 bits: an index that might be
 # negative, or a 64-bit counter of 32-bit comparisons, keeps the compiler from using vector instructions (ten times
@@ -519,6 +519,7 @@ def rehearse() -> None:
     vectors, slack, rows = np.ones((n, d), np.float32), np.float32(1e-6), np.arange(n)
     measured, scores = np.empty(n), np.empty(n, np.float32)
     lengths(vectors, measured)
+    lengths(plain(vectors), measured)
     divide_rows(vectors, measured)
     score_pairs(vectors, rows, vectors, rows, scores)
     keys, fill, better = np.zeros((n, k + 16), np.uint64), np.zeros(n, np.int64), np.zeros(n, np.int64)

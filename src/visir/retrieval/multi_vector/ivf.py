@@ -16,8 +16,7 @@ from visir.retrieval.answers import Hits
 from visir.retrieval.clustering import nearest_centroids, train_centroids, usual_count
 from visir.retrieval.multi_vector.compression import CompressedVectors
 from visir.retrieval.multi_vector.flat import QUANTISATION, MaxSimIndex, MultiRows, scan_parts
-from visir.retrieval.multi_vector.kernels import choose
-from visir.retrieval.multi_vector.sides import TokenSide, cut, score_token_places
+from visir.retrieval.multi_vector.sides import TokenSide, cut, loops_for, score_token_places
 from visir.retrieval.settings import setting
 from visir.threads import Share, one_blas_thread, spread
 
@@ -158,10 +157,11 @@ def _candidates(
             products = vectors @ lists.centroids.T
             nearest = np.argpartition(-products, probes - 1, axis=1)[:, :probes].astype(np.int64)
             across = np.ascontiguousarray(products.T)
+            loops = loops_for(products.size)
 
             def share(part: Share) -> None:
                 a, b = (round((stop - start) * edge) for edge in part)  # noqa: B023 (called before the next turn)
-                choose(
+                loops.choose(  # noqa: B023
                     across, nearest, offsets, a, b, lists.starts, lists.rows, lists.offsets, lists.codes, dead,  # noqa: B023
                     selected[start:stop],  # noqa: B023
                 )  # fmt: skip

@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 
 from visir.arrays import load_array
 from visir.errors import EmbeddingError, RunError
-from visir.jit import pays
+from visir.jit import pays, plain
 from visir.records import EncoderCard, Modality, Run, SparseEmbeddings
 from visir.records.columns import rows_of_spans
 from visir.retrieval.answers import MOST, Hits, check_depth, run_of
-from visir.retrieval.few import POSTING, rounded, weighted_products
 from visir.retrieval.index import StoredIndex
 from visir.retrieval.rows import SPARSE, Rows, Sparse, check_fits_index
 from visir.retrieval.settings import searching, setting
@@ -65,7 +64,7 @@ class Lists:
 
     def __post_init__(self) -> None:
         for name in (*_FILES, "offsets", "values"):
-            object.__setattr__(self, name, _plain(getattr(self, name)))
+            object.__setattr__(self, name, plain(getattr(self, name)))
         object.__setattr__(self, "rows", _rows(self.listed, self.dimension))
         object.__setattr__(self, "vectors", (self.offsets, self.gap_starts, self.gaps, self.values))
         lengths = self.levels[:, :, -1].astype(np.int64)
@@ -90,7 +89,7 @@ class Lists:
                 f"{len(part):,} documents in one part of an inverted index, which holds {kernels.MAX_DOCUMENTS:,}.",
                 hint="build with the first of them and add the rest",
             )
-        vectors = (_plain(part.offsets), _plain(part.terms), _plain(part.values))
+        vectors = (plain(part.offsets), plain(part.terms), plain(part.values))
         loops = _loops(_LAID_OUT * len(part.values), "invert")
         frequency, maxima = np.zeros(part.dimension, np.int64), np.zeros(part.dimension, np.float32)
         loops.count(*vectors[1:], frequency, maxima)
@@ -157,6 +156,8 @@ class Lists:
 
 _LAID_OUT, _READ = 256, 32
 """What it costs in NumPy to lay out a posting, and to read one, in multiplications (`visir.jit.pays`)."""
+_AT_ONCE = 16
+"""Queries that are answered in NumPy before it is asked again whether the loops are compiled."""
 
 
 def _loops(numbers: int, name: str) -> ModuleType:
@@ -250,13 +251,6 @@ def _rows(listed: NDArray[np.int32], dimension: int) -> NDArray[np.int32]:
     return rows
 
 
-def _plain(array: NDArray[Any]) -> NDArray[Any]:
-    """The same memory as a plain array that cannot be written: one type, for which kernels are compiled once."""
-    view: NDArray[Any] = np.asarray(array).view()
-    view.flags.writeable = False
-    return view
-
-
 @dataclass(frozen=True)
 class InvertedSettings:
     """The settings of a search; the index itself has none."""
@@ -341,7 +335,7 @@ class InvertedIndex(StoredIndex[SparseEmbeddings]):
         self, rows: Rows[SparseEmbeddings], built: None, queries: SparseEmbeddings, k: int, settings: InvertedSettings
     ) -> Hits:
         hits = []
-        arrays = (queries.offsets, queries.terms, queries.values)
+        arrays = (plain(queries.offsets), plain(queries.terms), plain(queries.values))
         for at, part in enumerate(rows.parts):
             start, end = rows.starts[at], rows.starts[at + 1]
             lists, places = lists_of(part), rows.places[start:end]
@@ -350,25 +344,24 @@ class InvertedIndex(StoredIndex[SparseEmbeddings]):
             if len(dead) == len(part):
                 continue
             most = min(k, len(part) - len(dead))
-            if settings.budget == 0 and not pays(POSTING * len(queries) * len(part.values), kernels.answer):
-                if at not in rows.prepared:
-                    rows.prepared[at] = part.offsets, part.terms, part.values
-                scores = weighted_products(arrays, rows.prepared[at], part.dimension)
-                query, document = np.nonzero(scores)
-                hits.append(Hits(query, places[document], rounded(scores[query, document])))
-                continue
             budget, candidates = _shares(settings, most, len(part) / len(rows))
             keys, fill = np.empty((len(queries), most), np.uint64), np.zeros(len(queries), np.int64)
+            begin = 0
+            while begin < len(queries):
+                loops = _loops(len(part.values) * (len(queries) - begin), "answer")
+                end = len(queries) if loops is kernels else min(begin + _AT_ONCE, len(queries))
 
-            def answer(first: int, last: int) -> None:
-                room = lists.take_room()  # noqa: B023 (called before the next turn)
-                kernels.answer(
-                    first, last, arrays, lists.rows, lists.arguments, lists.vectors, places, dead,  # noqa: B023
-                    most, budget, candidates, room, keys, fill,  # noqa: B023
-                )  # fmt: skip
-                lists.give_room(room)  # noqa: B023
+                def answer(first: int, last: int) -> None:
+                    room = lists.take_room() if loops is kernels else None  # noqa: B023 (called before the next turn)
+                    loops.answer(  # noqa: B023
+                        begin + first, begin + last, arrays, lists.rows, lists.arguments, lists.vectors, places, dead,  # noqa: B023
+                        most, budget, candidates, room, keys, fill,  # noqa: B023
+                    )  # fmt: skip
+                    if room is not None:
+                        lists.give_room(room)  # noqa: B023
 
-            _share(answer, len(queries), settings.threads)
+                _share(answer, end - begin, settings.threads)
+                begin = end
             hits.append(Hits.ordered(*_columns(keys), fill))
         return Hits.joined(hits)
 
@@ -378,7 +371,7 @@ class InvertedIndex(StoredIndex[SparseEmbeddings]):
         row = rows.live[run.indices]
         query = np.repeat(np.arange(len(run)), np.diff(run.offsets))
         part_of = np.searchsorted(rows.starts, row, side="right") - 1
-        arrays = (queries.offsets, queries.terms, queries.values)
+        arrays = (plain(queries.offsets), plain(queries.terms), plain(queries.values))
         for at in np.unique(part_of):
             start, end = rows.starts[at], rows.starts[at + 1]
             here = part_of == at
@@ -388,12 +381,15 @@ class InvertedIndex(StoredIndex[SparseEmbeddings]):
             keys, fill = np.empty(len(documents), np.uint64), np.zeros(len(run), np.int64)
             lists = lists_of(rows.parts[at])
 
+            loops = _loops(_READ * len(documents), "score_again")
+
             def score(first: int, last: int) -> None:
-                room = lists.take_room()  # noqa: B023
-                kernels.score_again(
+                room = lists.take_room() if loops is kernels else None  # noqa: B023
+                loops.score_again(  # noqa: B023
                     first, last, arrays, lists.rows, lists.vectors, offsets, documents, places, room, keys, fill  # noqa: B023
                 )  # fmt: skip
-                lists.give_room(room)  # noqa: B023
+                if room is not None:
+                    lists.give_room(room)  # noqa: B023
 
             _share(score, len(run), threads)
             within = np.arange(len(keys)) - np.repeat(offsets[:-1], counts) < np.repeat(fill, counts)
