@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -20,14 +21,30 @@ def count(terms: Array, values: Array, frequency: Array, maxima: Array) -> None:
     np.maximum.at(maxima, terms, values)
 
 
-def _cells(offsets: Array, terms: Array, values: Array, rows: Array, maxima: Array) -> tuple[Array, ...]:
+_AT_ONCE = 2**20
+"""Postings that are laid out together: some 60 MB."""
+
+
+def _pieces(offsets: Array) -> Iterator[tuple[int, int]]:
+    """Documents whose postings are laid out together, as (first, last)."""
+    first, end = 0, len(offsets) - 1
+    while first < end:
+        last = max(int(np.searchsorted(offsets, offsets[first] + _AT_ONCE, side="right")) - 1, first + 1)
+        yield first, last
+        first = last
+
+
+def _cells(
+    first: int, last: int, offsets: Array, terms: Array, values: Array, rows: Array, maxima: Array, blocks: int
+) -> tuple[Array, ...]:
     """The document, row, byte, and cell (row, block, grade) of each posting, and the gap to the row before it."""
-    document, row = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets)), rows[terms].astype(np.int64)
-    share = values.astype(np.float64) / maxima[row].astype(np.float64)
+    begin, end = offsets[first], offsets[last]
+    lengths = np.diff(offsets[first : last + 1])
+    document, row = np.repeat(np.arange(first, last), lengths), rows[terms[begin:end]].astype(np.int64)
+    share = values[begin:end].astype(np.float64) / maxima[row].astype(np.float64)
     byte = np.clip(np.ceil(share * 255.0).astype(np.int64), 1, 255)
-    blocks = max(1, -(-(len(offsets) - 1) // BLOCK))
-    before = np.concatenate([[-1], row[:-1]])
-    before[offsets[:-1][np.diff(offsets) > 0]] = -1
+    before = np.concatenate([[-1], row[:-1]]) if len(row) else row
+    before[(offsets[first:last] - begin)[lengths > 0]] = -1
     return document, row, byte, (row * blocks + document // BLOCK) * GRADES + GRADE[byte], row - before - 1
 
 
@@ -35,10 +52,11 @@ def count_grades(
     offsets: Array, terms: Array, values: Array, rows: Array, maxima: Array, counts: Array, gap_starts: Array
 ) -> None:
     """As `kernels.count_grades`."""
-    document, _, _, cell, gap = _cells(offsets, terms, values, rows, maxima)
-    counts += np.bincount(cell, minlength=counts.size).reshape(counts.shape)
-    sizes = np.bincount(document, 1 + gap // 255, len(offsets) - 1)
-    np.cumsum(sizes.astype(np.int64), out=gap_starts[1:])
+    for first, last in _pieces(offsets):
+        document, _, _, cell, gap = _cells(first, last, offsets, terms, values, rows, maxima, counts.shape[1])
+        counts += np.bincount(cell, minlength=counts.size).reshape(counts.shape)
+        gap_starts[first + 1 : last + 1] = np.bincount(document - first, 1 + gap // 255, last - first)
+    np.cumsum(gap_starts, out=gap_starts)
 
 
 def lay_out(counts: Array, levels: Array) -> int:
@@ -57,20 +75,22 @@ def invert(
     column_of: Array, postings: Array, columns: Array, gaps: Array,
 ) -> None:  # fmt: skip
     """As `kernels.invert`."""
-    document, row, byte, cell, gap = _cells(offsets, terms, values, rows, maxima)
-    starts = place.ravel()
-    postings[:] = BLOCK  # a grade without documents
-    order = np.argsort(cell, kind="stable")  # documents ascend in each cell
-    counts = np.bincount(cell, minlength=len(starts))
-    within = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
-    postings[starts[cell[order]] + within] = (document % BLOCK)[order]
+    starts, written, begin = place.ravel(), place.ravel().copy(), 0
+    postings[:], gaps[:] = BLOCK, 0  # a grade without documents
+    for first, last in _pieces(offsets):
+        document, row, byte, cell, gap = _cells(first, last, offsets, terms, values, rows, maxima, place.shape[1])
+        order = np.argsort(cell, kind="stable")  # documents ascend in each cell
+        counts = np.bincount(cell, minlength=len(starts))
+        within = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
+        postings[written[cell[order]] + within] = (document % BLOCK)[order]
+        written += counts
+        frequent = column_of[row] >= 0
+        columns[column_of[row[frequent]], (document + document // BLOCK)[frequent]] = byte[frequent]
+        sizes = np.cumsum(1 + gap // 255)
+        gaps[begin + sizes - 1] = gap % 255 + 1
+        begin += int(sizes[-1]) if len(sizes) else 0
     ends = np.append(starts[1:], len(postings))
     postings[ends[ends > starts] - 1] |= np.uint16(1 << 15)
-    frequent = column_of[row] >= 0
-    at = document + document // BLOCK
-    columns[column_of[row[frequent]], at[frequent]] = byte[frequent]
-    gaps[:] = 0
-    gaps[np.cumsum(1 + gap // 255) - 1] = gap % 255 + 1
 
 
 def decode(documents: Array, gap_starts: Array, gaps: Array, listed: Array, terms: Array) -> None:

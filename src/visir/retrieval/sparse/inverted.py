@@ -90,23 +90,23 @@ class Lists:
                 hint="build with the first of them and add the rest",
             )
         vectors = (plain(part.offsets), plain(part.terms), plain(part.values))
-        loops = _loops(_LAID_OUT * len(part.values), "invert")
+        numbers = _LAID_OUT * len(part.values)
         frequency, maxima = np.zeros(part.dimension, np.int64), np.zeros(part.dimension, np.float32)
-        loops.count(*vectors[1:], frequency, maxima)
+        _loops(numbers, "count").count(*vectors[1:], frequency, maxima)
         listed = np.flatnonzero(frequency).astype(np.int32)
         frequency, maxima, rows = frequency[listed], maxima[listed], _rows(listed, part.dimension)
         blocks = _blocks(len(part))
         place = np.zeros((len(listed), blocks, kernels.GRADES), np.int64)
         gap_starts = np.zeros(len(part) + 1, np.int64)
-        loops.count_grades(*vectors, rows, maxima, place, gap_starts)
+        _loops(numbers, "count_grades").count_grades(*vectors, rows, maxima, place, gap_starts)
         levels = np.zeros((len(listed), blocks, kernels.LEVELS), np.uint16)
-        postings = np.empty(loops.lay_out(place, levels), np.uint16)
+        postings = np.empty(_loops(numbers, "lay_out").lay_out(place, levels), np.uint16)
         columned = np.flatnonzero(frequency > FREQUENT * len(part)).astype(np.int32)
         column_of = np.full(len(listed), -1, np.int32)
         column_of[columned] = np.arange(len(columned))
         columns = np.zeros((len(columned), blocks * (kernels.BLOCK + 1)), np.uint8)
         gaps = np.empty(gap_starts[-1], np.uint8)
-        loops.invert(*vectors, rows, maxima, place, levels, column_of, postings, columns, gaps)
+        _loops(numbers, "invert").invert(*vectors, rows, maxima, place, levels, column_of, postings, columns, gaps)
         return cls(
             listed, maxima, levels, postings, columned, columns, gap_starts, gaps, part.offsets, part.values,
             part.dimension,
