@@ -50,7 +50,8 @@ class Hits:
             return parts[0]
         columns = [(hits.queries, hits.places, hits.scores) for hits in parts]
         none: Any = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32))
-        return cls(*map(np.concatenate, zip(none, *columns, strict=True)))
+        queries, places, scores = map(np.concatenate, zip(none, *columns, strict=True))
+        return cls(queries, places, scores)
 
     @classmethod
     def ordered(cls, places: NDArray[np.int64], scores: NDArray[np.float32], fill: NDArray[np.int64]) -> Hits:

@@ -23,7 +23,7 @@ from visir.retrieval.clustering import faiss_threads, load_faiss, train_centroid
 from visir.retrieval.index import INDEX, IndexState, StoredIndex, check_new_index
 from visir.retrieval.rows import DENSE, LARGEST, Rows
 from visir.retrieval.scan import best_of
-from visir.retrieval.settings import setting, settings_of
+from visir.retrieval.settings import recall, setting, settings_of
 from visir.retrieval.vectors import BLOCK, Side, loops_for
 from visir.storage import FolderChange, changing
 from visir.threads import Share, cores, piece, spread
@@ -164,6 +164,7 @@ class HnswSettings:
     threads: int = setting(
         1, "threads that build; with more than one the graph depends a little on their timing", least=1
     )
+    recall: float = recall()
 
 
 @dataclass(frozen=True)
@@ -240,6 +241,10 @@ class HnswIndex(DenseIndex):
             parameters.sel = selector
         _, labels = built.index.search(asking, candidates, params=parameters)
         return scored(rows, asking, labels, k, lambda wanted: (built.vectors, wanted))
+
+    def _efforts(self, rows: DenseRows) -> list[dict[str, int]]:
+        sizes = (round(16 * 2 ** (step / 2)) for step in range(14))
+        return [{"ef_search": size} for size in sizes if size <= max(len(rows), 16)]
 
     def _details(self, rows: DenseRows, built: Graph) -> dict[str, Any]:
         return {"layers": int(built.index.hnsw.max_level) + 1}
@@ -410,6 +415,7 @@ class IvfSettings:
     rescore: int = setting(
         100, "candidates whose vectors are read from disk and scored exactly: more find better", least=1, search=True
     )
+    recall: float = recall()
 
 
 @dataclass(frozen=True, eq=False)
@@ -453,10 +459,12 @@ class IvfIndex(DenseIndex):
     built_suffix = ""
 
     @classmethod
-    def build(cls, documents: Embeddings, folder: Path | None = None, **options: Any) -> Self:
+    def build(
+        cls, documents: Embeddings, folder: Path | None = None, *, queries: Embeddings | None = None, **options: Any
+    ) -> Self:
         """Build an index; of many documents in a folder, part by part."""
         if folder is None or len(documents) <= LARGEST:
-            return super().build(documents, folder, **options)
+            return super().build(documents, folder, queries=queries, **options)
         folder = Path(folder)
         settings = settings_of(cls.kind, cls.settings_type, options)
         check_new_index(folder)
@@ -465,7 +473,8 @@ class IvfIndex(DenseIndex):
         )
         with changing(folder, INDEX, busy=busy, resume=True) as change:
             index = cls(IndexState(Rows.of(cls.form, documents), None), settings)
-            state = index._built_in_parts(change, documents)
+            index._state = state = index._built_in_parts(change, documents)
+            index._calibrate(queries)
             index._write_state(change, state, state)
         return cls.load(folder)
 
@@ -580,6 +589,12 @@ class IvfIndex(DenseIndex):
         if needed[0] < 0:
             needed, place = needed[1:], place - 1
         return self._vectors(rows, needed), place.reshape(wanted.shape)
+
+    def _efforts(self, rows: DenseRows) -> list[dict[str, int]]:
+        lists = int(self._state.built.codes.nlist)
+        probes = [min(int(4 * 2 ** (step / 2)), lists) for step in range(28)]
+        each = [{"probes": number, "rescore": max(100, number)} for number in dict.fromkeys(probes)]
+        return [*each, *({"probes": lists, "rescore": count} for count in (400, 1600, 6400) if count < len(rows))]
 
     def _details(self, rows: DenseRows, built: CodedRows) -> dict[str, Any]:
         codes = built.codes

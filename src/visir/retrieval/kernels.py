@@ -531,7 +531,7 @@ def rehearse() -> None:
     fill[:] = k
     rescore(0, n, keys, fill, vectors, rows, vectors, 0)
     indices, best = np.empty((n, k), np.int32), np.empty((n, k), np.float32)
-    take_exactly(np.int64(0), k, keys, fill, np.ones(n), 1e-6, np.ones(d), vectors, 0)
+    take_exactly(fill[0] * 0, k, keys, fill, np.ones(n), 1e-6, np.ones(d), vectors, 0)
     finish(0, n, k, keys, fill, indices, best)
     one = vectors[:1]
     best_of_one(np.ones(n, np.float32), slack, one, vectors, k, indices[:1], best[:1])

@@ -17,7 +17,7 @@ from visir.retrieval.clustering import nearest_centroids, train_centroids, usual
 from visir.retrieval.multi_vector.compression import CompressedVectors
 from visir.retrieval.multi_vector.flat import QUANTISATION, MaxSimIndex, MultiRows, scan_parts
 from visir.retrieval.multi_vector.sides import TokenSide, cut, loops_for, score_token_places
-from visir.retrieval.settings import setting
+from visir.retrieval.settings import recall, setting
 from visir.threads import Share, one_blas_thread, spread
 
 _PURPOSE = "an index of kind 'maxsim-ivf'"
@@ -39,6 +39,7 @@ class MaxSimIvfSettings:
         512, "documents scored exactly, chosen by their centroids: more find better", least=1, search=True
     )
     device: str = setting("", "a device of torch (cuda) for exact scans; empty: the cores", search=True)
+    recall: float = recall()
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +117,13 @@ class MaxSimIvfIndex(MaxSimIndex):
             scores = score_token_places(asking, query[mine], side, places)
             hits.append(Hits(query[mine], rows.places[row[mine]], scores))
         return Hits.joined(hits)
+
+    def _efforts(self, rows: MultiRows) -> list[dict[str, int]]:
+        steps = [64 * 2**step for step in range(24)]
+        efforts = [
+            {"candidates": count, "probes": 4 if count < 2048 else 16} for count in steps if count < len(rows.live)
+        ]
+        return [*efforts, {"candidates": len(rows.live)}]
 
     def _details(self, rows: MultiRows, built: CentroidLists) -> dict[str, Any]:
         return {**super()._details(rows, built), "centroids": len(built.centroids), "postings": len(built.codes)}

@@ -22,7 +22,7 @@ from visir.records.columns import rows_of_spans
 from visir.retrieval.answers import MOST, Hits, check_depth, run_of
 from visir.retrieval.index import StoredIndex
 from visir.retrieval.rows import SPARSE, Rows, Sparse, check_fits_index
-from visir.retrieval.settings import searching, setting
+from visir.retrieval.settings import recall, searching, setting
 from visir.retrieval.sparse import few, kernels
 from visir.threads import cores
 
@@ -253,7 +253,7 @@ def _rows(listed: NDArray[np.int32], dimension: int) -> NDArray[np.int32]:
 
 @dataclass(frozen=True)
 class InvertedSettings:
-    """The settings of a search; the index itself has none."""
+    """The settings of a search."""
 
     budget: int = setting(
         0, "postings read for a query, about; 0 reads as many as an exact answer takes", least=0, search=True
@@ -268,6 +268,7 @@ class InvertedSettings:
     threads: int = setting(
         0, "threads that share the queries of one search; 0: one for each core", least=0, search=True
     )
+    recall: float = recall()
 
 
 class InvertedIndex(StoredIndex[SparseEmbeddings]):
@@ -395,6 +396,11 @@ class InvertedIndex(StoredIndex[SparseEmbeddings]):
             within = np.arange(len(keys)) - np.repeat(offsets[:-1], counts) < np.repeat(fill, counts)
             hits.append(Hits(query[here][within], *_columns(keys[within])))
         return Hits.joined(hits)
+
+    def _efforts(self, rows: Rows[SparseEmbeddings]) -> list[dict[str, int]]:
+        postings = sum(len(part.values) for part in rows.parts)
+        budgets = [int(2500 * 2 ** (step / 2)) for step in range(24)]
+        return [*({"budget": budget} for budget in budgets if 8 * budget < postings), {"budget": 0}]
 
     def _details(self, rows: Rows[SparseEmbeddings], built: None) -> dict[str, Any]:
         lists = [lists_of(part) for part in rows.parts]
