@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from visir.collections.cells import id_of
 from visir.collections.layout import reader
-from visir.collections.readers.names import coco_id, head, plain_name, plain_stem
+from visir.collections.readers.names import coco_id, gc_paused, head, plain_name, plain_stem
 from visir.collections.sources import JudgementFormat
 from visir.collections.tables import (
     OpenTable,
@@ -92,19 +92,20 @@ def read_qrels(
         where, name = str(path), name or plain_stem(path)
     rows = judgement_rows(source, columns)
     places, queries, documents, grades = [], [], [], []
-    for place, query_id, document_id, value in rows:
-        if query_id is None or document_id is None:
-            raise CollectionError(f"{where}, {place}: a judgement needs a query id and a document id.")
-        places.append(place)
-        try:
-            queries.append(id_of(query_id))
-            documents.append(id_of(document_id))
-        except TypeError as fault:
-            raise CollectionError(f"{where}, {place}: {fault}.") from None
-        grades.append(_grade(value, f"{where}, {place}"))
-    if not queries:
-        raise CollectionError(f"{where}: no judgements.", hint=f"it takes {FORMS}", code="no-judgements")
-    _check_once(where, places, queries, documents)
+    with gc_paused():
+        for place, query_id, document_id, value in rows:
+            if query_id is None or document_id is None:
+                raise CollectionError(f"{where}, {place}: a judgement needs a query id and a document id.")
+            places.append(place)
+            try:
+                queries.append(id_of(query_id))
+                documents.append(id_of(document_id))
+            except TypeError as fault:
+                raise CollectionError(f"{where}, {place}: {fault}.") from None
+            grades.append(_grade(value, where, place))
+        if not queries:
+            raise CollectionError(f"{where}: no judgements.", hint=f"it takes {FORMS}", code="no-judgements")
+        _check_once(where, places, queries, documents)
     return Qrels.of(queries, documents, grades, name=name or "qrels")
 
 
@@ -291,13 +292,13 @@ def _named(path: Path, rows: Iterator[tuple[str, dict[str, Any]]], given: dict[s
         yield place, values["query"], values["document"], values["grade"]
 
 
-def _grade(value: Any, place: str) -> float:
+def _grade(value: Any, where: str, place: str) -> float:
     if value is None or value == "":
         return 1.0
     try:
         return float(value)
     except (TypeError, ValueError):
-        raise CollectionError(f"{place}: the grade {str(value)[:40]!r} is not a number.") from None
+        raise CollectionError(f"{where}, {place}: the grade {str(value)[:40]!r} is not a number.") from None
 
 
 def _check_once(where: str, places: list[str], queries: list[str], documents: list[str]) -> None:
