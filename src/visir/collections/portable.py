@@ -93,7 +93,7 @@ def _linked(collection: Collection) -> _Places:
     paths, archives = (collection.images[name].to_pylist() for name in ("path", "archive"))
     inside = [archive is not None or (path or SCENE).startswith(SCENE)
               for path, archive in zip(paths, archives, strict=True)]  # fmt: skip
-    paths = [path if kept else absolute(path) for path, kept in zip(paths, inside, strict=True)]
+    paths = [path if stays else absolute(path) for path, stays in zip(paths, inside, strict=True)]
     return paths, list(map(absolute, archives))
 
 

@@ -333,14 +333,14 @@ def _fitting(collection: Collection, source: str, pairs: Iterable[_Pair], hint: 
     # a collection to which *nothing* fits has other ids, and that is.
     captions, images = ({*table["id"].to_pylist()} for table in (collection.captions, collection.images))
     listed = list(pairs)
-    kept = [pair for pair in listed if pair[2] in captions and pair[3] in images]
-    if not kept:
+    fitting = [pair for pair in listed if pair[2] in captions and pair[3] in images]
+    if not fitting:
         raise CollectionError(
             f"{source}: none of its {len(listed):,} judgements is about a pair in {collection.name}.",
             hint=hint,
             code="none-judgements-about-pair",
         )
-    return _judged(list(map(list, zip(*kept, strict=True))), f"judgements of {source}", len(listed) - len(kept))
+    return _judged(list(map(list, zip(*fitting, strict=True))), f"judgements of {source}", len(listed) - len(fitting))
 
 
 def _judged(columns: Sequence[Any], title: str, outside: int) -> Judged:

@@ -568,10 +568,12 @@ def _add_composed(
     # pictures: The file names of those that are searched, by id. grades: None where the answers are not published.
     # named: Further pictures that are to be among them. searched: What these are called in errors.
     missing = [image for image in (reference, *named, *(grades or ())) if image not in pictures]
-    if missing or query in tasks[0].queries.known:
-        lacks = f"is not in the {searched or f'gallery of {split}'}"
-        problem = f"picture {missing[0]!r} of query {query!r} {lacks}" if missing else f"query {query!r} stands twice"
-        tasks[0].fault(f"{place}: {problem}")
+    if missing:
+        where = searched or f"gallery of {split}"
+        tasks[0].fault(f"{place}: picture {missing[0]!r} of query {query!r} is not in the {where}")
+        return False
+    if query in tasks[0].queries.known:
+        tasks[0].fault(f"{place}: query {query!r} stands twice")
         return False
     for task in tasks:
         task.add_item("queries", query, text, picture=pictures[reference])
@@ -672,9 +674,11 @@ def cirr(path: Path, *, reference: str) -> TaskSetDraft:
             query, photo, target = str(row["pairid"]), str(row["reference"]), row.get("target_hard")
             image_set = row.get("img_set")
             members = ids_in(image_set.get("members")) if isinstance(image_set, dict) else None
-            if members is None or (target is not None and str(target) in pictures and str(target) not in members):
-                lacks = f"the target {str(target)!r} of query {query!r} is not in its subset"
-                draft.fault(f"{place}: {'no img_set.members' if members is None else lacks}")
+            if members is None:
+                draft.fault(f"{place}: no img_set.members")
+                continue
+            if target is not None and str(target) in pictures and str(target) not in members:
+                draft.fault(f"{place}: the target {str(target)!r} of query {query!r} is not in its subset")
                 continue
             grades = None if target is None else {str(target): 1.0}
             if not _add_composed(

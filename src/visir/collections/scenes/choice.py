@@ -305,8 +305,7 @@ def winoground_scenes(
         changes = {name: getattr(made.other, name) for name in scene.differences(made.other)}
         images = {f"{item}/0": location(seed, index, size), f"{item}/1": location(seed, index, size, changes)}
         texts = {f"{item}#0": made.right.text, f"{item}#1": made.wrong.text}
-        labels = {**labels, "group": item}
-        del labels["fact"]
+        labels = {name: {**labels, "group": item}[name] for name in ("category", "language", "group", "image")}
         for task, queries, documents in ((of_images, images, texts), (of_texts, texts, images)):
             for query, right in zip(queries.items(), documents, strict=True):
                 wrong = {name: content for name, content in documents.items() if name != right}

@@ -77,8 +77,8 @@ class _Said(dict[Any, Any]):
     """How values are said; one that is not in it has the entry "", or is the word itself."""
 
     def __missing__(self, value: object) -> object:
-        self[value] = said = self.get("", str(value))
-        return said
+        self[value] = way = self.get("", str(value))
+        return way
 
 
 class _Phrases(dict[Any, str]):
