@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 LEDGER: Any = importlib.import_module("ledger")
 
 CEILINGS: dict[str, tuple[int, int]] = {
-    "core": (21, 2_690),  # wiring.py, every folder opens; names of files, compressed files and hints at both doors
+    "core": (21, 2_720),  # wiring.py, every folder opens; names of files, compressed files and hints at both doors
     "stats": (6, 1_950),  # the one place for intervals and p-values; a third of it says what each assumes
     "storage": (7, 2_550),
     "records": (12, 4_700),  # what each field of a protocol means, which stood in scripts/ and reports/ before
@@ -24,7 +24,7 @@ CEILINGS: dict[str, tuple[int, int]] = {
     "encoders": (49, 18_900),
     "training + sparse": (36, 10_650),
     "robustness + shortcuts": (26, 4_250),
-    "retrieval": (48, 14_250),  # runs of other tools: three columns, tables, JSON lines, lists
+    "retrieval": (50, 15_000),  # loops in NumPy, so that no search waits for a compiler; recall= of approximate kinds
     "evaluation": (50, 16_800),
     "reports": (28, 7_450),  # side by side; tables as papers print them
     "cli": (16, 5_150),
