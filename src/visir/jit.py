@@ -123,14 +123,14 @@ def pays(numbers: int, *loops: Any) -> bool:
     return ready
 
 
-def _ready(asked: Any, numbers: int) -> bool:
+def _ready(given: Any, numbers: int) -> bool:
     """Whether a loop can be called without waiting for the compiler; where it was spared often, it soon will be."""
-    name = f"{asked.__module__}.{asked.__name__}"
+    name = f"{given.__module__}.{given.__name__}"
     loop = _loops[name]
     _spared[name] += numbers
     worth = "numba" in sys.modules or _spared[name] > FEW
     if loop.signatures or (worth and not _compilers and loop.is_kept):
-        _known_ready.add(asked)
+        _known_ready.add(given)
         return True
     if _spared[name] > FEW and not _compilers and loop.__module__ not in _rehearsed:
         _rehearsed[loop.__module__] = threading.Thread(

@@ -108,18 +108,18 @@ _PAIRS = 2**12
 
 
 def scored(rows: DenseRows, asking: NDArray[np.float32], candidates: NDArray[np.int64], k: int, gather: Gather) -> Hits:
-    """The best `k` of the (q, c) rows that a kind found for each query (-1: none), by exact scores."""
-    found, scores = np.empty((len(asking), k), np.int64), np.empty((len(asking), k), np.float32)
+    """The best `k` of the (q, c) rows that a kind places for each query (-1: none), by exact scores."""
+    places, scores = np.empty((len(asking), k), np.int64), np.empty((len(asking), k), np.float32)
     fill = np.zeros(len(asking), np.int64)
     step = max(_PAIRS // max(candidates.shape[1], 1), 1)
     for first in range(0, len(asking), step):
         some = slice(first, first + step)
-        _score(rows, asking[some], candidates[some], k, gather, (found[some], scores[some], fill[some]))
+        _score(rows, asking[some], candidates[some], k, gather, (places[some], scores[some], fill[some]))
     short = np.flatnonzero(fill < k)  # few candidates: every document is compared, so an answer is never short
     if len(short) == 0:
-        return Hits.ordered(found, scores, fill)
+        return Hits.ordered(places, scores, fill)
     fill[short] = 0
-    hits = [Hits.ordered(found, scores, fill)]
+    hits = [Hits.ordered(places, scores, fill)]
     for start in range(0, len(rows.live), _PAIRS):
         some_rows = rows.live[start : start + _PAIRS][None]
         for query in short.tolist():

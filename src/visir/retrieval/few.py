@@ -62,7 +62,7 @@ def score_pairs(
 
 def best_candidates(
     start: int, stop: int, queries: Any, vectors: Any, rows: Any, places: Any, k: int,
-    found: Any, scores: Any, fill: Any,
+    documents: Any, scores: Any, fill: Any,
 ) -> None:  # fmt: skip
     """As `kernels.best_candidates`."""
     for q in range(start, stop):
@@ -71,7 +71,7 @@ def best_candidates(
         score_pairs(queries, np.full(len(own), q), vectors, rows[q, own], exact)
         best = np.lexsort((places[q, own], -exact))[:k]
         fill[q] = len(best)
-        found[q, : len(best)], scores[q, : len(best)] = places[q, own[best]], exact[best] + np.float32(0)  # no -0
+        documents[q, : len(best)], scores[q, : len(best)] = places[q, own[best]], exact[best] + np.float32(0)  # no -0
 
 
 _NUMBERS = 2**22
@@ -149,10 +149,10 @@ def take_top(
     floor[query[many]] = score_of(every[begins[many] + k - 1])
     low = np.where(counts > k, floor[query] - twice, np.float32(-np.inf))
     rank = np.arange(len(owner)) - begins[owner]
-    kept = (rank < k) | ((slack is not None) & (score_of(every) >= low[owner]))
-    filled = np.bincount(owner[kept], minlength=len(query))
+    chosen = (rank < k) | ((slack is not None) & (score_of(every) >= low[owner]))
+    filled = np.bincount(owner[chosen], minlength=len(query))
     crowded[query] |= filled > capacity
-    fitting = kept & (rank < capacity)
+    fitting = chosen & (rank < capacity)
     keys[query[owner[fitting]], rank[fitting]] = every[fitting]
     fill[query] = np.minimum(filled, capacity)
 

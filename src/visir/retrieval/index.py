@@ -384,8 +384,8 @@ class StoredIndex(Index[Vectors]):
 
     def _how(self, settings: Any) -> dict[str, Any]:
         """What a run says of its search."""
-        found = {"recall_found": self.recall["found"]} if self.recall and settings is self.settings else {}
-        return {"search": self.kind, **asdict(settings), **found}
+        measured = {"recall_found": self.recall["found"]} if self.recall and settings is self.settings else {}
+        return {"search": self.kind, **asdict(settings), **measured}
 
     def _efforts(self, rows: Rows[Vectors]) -> Sequence[dict[str, int]]:
         """Return settings of a search in order of their cost, of which a wanted `recall` takes one."""

@@ -270,7 +270,7 @@ def rescore(
 
 
 @njit()
-def best_of_one(scores: Any, slack: Any, query: Any, vectors: Any, k: int, indices: Any, found: Any) -> bool:
+def best_of_one(scores: Any, slack: Any, query: Any, vectors: Any, k: int, indices: Any, values: Any) -> bool:
     """The best k of all vectors for one query, whose products with them are within `slack` of the exact scores;
     whether there is room for all that are too close to tell."""
     n = scores.shape[0]
@@ -282,14 +282,14 @@ def best_of_one(scores: Any, slack: Any, query: Any, vectors: Any, k: int, indic
     )  # fmt: skip
     if not crowded[0]:
         rescore(0, 1, keys, fill, query, np.zeros(1, np.int64), vectors, 0)
-        finish(0, 1, k, keys, fill, indices, found)
+        finish(0, 1, k, keys, fill, indices, values)
     return not crowded[0]
 
 
 @njit()
 def best_candidates(
     start: int, stop: int, queries: Any, vectors: Any, rows: Any, places: Any, k: int,
-    found: Any, scores: Any, fill: Any,
+    documents: Any, scores: Any, fill: Any,
 ) -> None:  # fmt: skip
     """Score the candidates of each of the queries `start:stop` exactly: the best k, by falling score, ties by place."""
     # Candidate c of query q is `vectors[rows[q, c]]` and has the place `places[q, c]` among the sorted ids; -1: none.
@@ -306,7 +306,7 @@ def best_candidates(
             n = k
         best = np.sort(keys[:n])
         for m in range(n):
-            found[q, m] = np.int64(best[m] & np.uint64(0xFFFFFFFF))
+            documents[q, m] = np.int64(best[m] & np.uint64(0xFFFFFFFF))
             scores[q, m] = score_of(best[m])
         fill[q] = n
 
@@ -523,16 +523,16 @@ def rehearse() -> None:
     divide_rows(vectors, measured)
     score_pairs(vectors, rows, vectors, rows, scores)
     keys, fill, better = np.zeros((n, k + 16), np.uint64), np.zeros(n, np.int64), np.zeros(n, np.int64)
-    kept = (k, keys, fill, np.full(n, -np.inf, np.float32), np.zeros(n, np.bool_))
+    state = (k, keys, fill, np.full(n, -np.inf, np.float32), np.zeros(n, np.bool_))
     positives = (np.arange(n + 1), np.arange(n), scores, better, 0)
     for loop in (scan_rows, scan_columns):
         fill[:] = 0
-        loop(np.ones((n, n), np.float32), 0, n, vectors, rows, slack, slack, vectors, 0, *kept, *positives)
+        loop(np.ones((n, n), np.float32), 0, n, vectors, rows, slack, slack, vectors, 0, *state, *positives)
     fill[:] = k
     rescore(0, n, keys, fill, vectors, rows, vectors, 0)
     indices, best = np.empty((n, k), np.int32), np.empty((n, k), np.float32)
     take_exactly(fill[0] * 0, k, keys, fill, np.ones(n), 1e-6, np.ones(d), vectors, 0)
     finish(0, n, k, keys, fill, indices, best)
-    one = vectors[:1]
-    best_of_one(np.ones(n, np.float32), slack, one, vectors, k, indices[:1], best[:1])
-    best_candidates(0, 1, one, vectors, rows[None], rows[None], k, np.empty((1, k), np.int64), best[:1], fill[:1])
+    single = vectors[:1]
+    best_of_one(np.ones(n, np.float32), slack, single, vectors, k, indices[:1], best[:1])
+    best_candidates(0, 1, single, vectors, rows[None], rows[None], k, np.empty((1, k), np.int64), best[:1], fill[:1])

@@ -71,5 +71,5 @@ def _answers(run: Run, drawn: bool) -> list[set[str]]:
     return answers
 
 
-def _shares(found: list[set[str]], truths: list[set[str]]) -> NDArray[np.float64]:
-    return np.array([len(a & b) / len(b) for a, b in zip(found, truths, strict=True) if b] or [1.0])
+def _shares(answers: list[set[str]], truths: list[set[str]]) -> NDArray[np.float64]:
+    return np.array([len(a & b) / len(b) for a, b in zip(answers, truths, strict=True) if b] or [1.0])

@@ -473,7 +473,8 @@ def scan_on(device: str | None, states: Sequence[SearchState]) -> list[Answers]:
     queries, candidates = states[0].queries, states[0].candidates
     if device:
         TorchDevice(device)  # the same error for few vectors as for many
-        if len(queries) * len(candidates) * candidates.embeddings.dimension > FEW:
+        numbers = len(queries) * len(candidates) * candidates.embeddings.dimension
+        if numbers > FEW or pays(numbers, kernels.finish):
             return scan_on_device(device, states)
     return scan(states)
 

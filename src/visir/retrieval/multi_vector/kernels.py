@@ -217,11 +217,11 @@ def rehearse() -> None:
     n, d = 4, 3
     vectors, offsets, rows = plain(np.ones((n, d), np.float32)), np.arange(n + 1), np.arange(n)
     scores, out, better = np.ones((n, n), np.float32), np.ones(n, np.float32), np.zeros(n, np.int64)
-    near, one = np.zeros((n, n), np.bool_), np.zeros(n, np.int32)
+    near, zeros = np.zeros((n, n), np.bool_), np.zeros(n, np.int32)
     reduce_product(np.ones((n, n), np.float32), offsets, offsets, np.empty(n, np.float32), scores, 0, 0)
     score_pairs(vectors, offsets, rows, vectors, offsets, rows, out)
     mark_near(scores, out, offsets, out, near)
     count_better(scores, near, 0, offsets, rows, out, better, 0)
     nearest, dead, selected = np.zeros((n, 1), np.int64), np.zeros(n, np.bool_), np.full((n, 2), -1, np.int32)
-    choose(np.ones((1, n), np.float32), nearest, offsets, 0, n, np.array([0, n]), one, offsets, one, dead, selected)
+    choose(np.ones((1, n), np.float32), nearest, offsets, 0, n, np.array([0, n]), zeros, offsets, zeros, dead, selected)
     align(np.ones((n, d), np.float32), np.ones((n, d), np.float32), rows, np.zeros(n))
