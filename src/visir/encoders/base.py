@@ -506,6 +506,8 @@ class Encoder(_OfPipeline, ABC):
 
     def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
         """The texts, cut word by word where f"{text} {ending}" would be truncated; none where nothing is."""
+        if "text" not in self.modalities:
+            raise self.cannot("text")
         limit = self.text_limit()
         return list(texts) if limit is None else limit.truncate(texts, ending)
 
