@@ -209,3 +209,93 @@ def test_captions_by_picture_in_json(tmp_path: Path, indent: int | None) -> None
         with pytest.raises(CollectionError) as raised:
             visir.open(source, images="none")
         assert "'000001' is no name of a picture" in str(raised.value)
+
+
+# ---- what is no row, and what says nothing ----
+
+
+@pytest.mark.parametrize("further", [0, 20_000], ids=["rows", "columns"])
+def test_a_header_again_is_a_fault_in_tables_of_any_size(tmp_path: Path, further: int) -> None:
+    text = "image,caption\na.jpg,x\n" + "".join(f"p{n}.jpg,y\n" for n in range(further)) + "image, caption\nb.jpg,z\n"
+    (tmp_path / "t.csv").write_text(text)
+    with pytest.raises(CollectionError, match=f"line {further + 3}: the header again.*bad_rows=skip"):
+        visir.open(tmp_path / "t.csv", images="none")
+    found = visir.open(tmp_path / "t.csv", images="none", bad_rows="skip")
+    assert found.images.num_rows == further + 2
+    assert f"rows that are the header again (left out): 1 (line {further + 3})" in found.source
+
+
+def test_two_columns_of_one_name_are_refused_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("image,caption,caption\na.jpg,x,y\n")
+    with refused(CollectionError, "line 1", "caption", code="column-named-twice", hint="caption_1"):
+        visir.open(tmp_path / "t.csv", images="none")
+
+
+@pytest.mark.parametrize("bad_rows", ["refuse", "skip"])
+def test_rows_without_anything_are_left_out_and_counted(tmp_path: Path, bad_rows: str) -> None:
+    (tmp_path / "t.csv").write_text("image,caption\na.jpg,x\n,\n , \nb.jpg,y\n")
+    frame = pd.DataFrame({"image": ["a.jpg", None, " ", "b.jpg"], "caption": ["x", None, " ", "y"]})
+    for source, places in ((tmp_path / "t.csv", "line 3, line 4"), (frame, "row 2, row 3")):
+        found = visir.open(source, images="none", bad_rows=bad_rows)
+        assert list(found) == EXPECTED
+        assert f"rows without anything (left out): 2 ({places})" in found.source
+    products = "Handle,Title,Variant Price,Image Src\nA,Tee,5,a.jpg\n,,,\nA,,,b.jpg\n"
+    (tmp_path / "shop.csv").write_text(products)
+    shown = visir.open(tmp_path / "shop.csv", images="none", bad_rows=bad_rows)
+    assert shown.images["id"].to_pylist() == ["A", "A#2"]
+    assert "rows without anything (left out): 1 (line 3)" in shown.source
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet", "frame"])
+def test_an_empty_list_of_captions_is_counted(tmp_path: Path, form: str) -> None:
+    cells: list[Any] = [["x"], [], ["y", "z"]]
+    table = {"image": ["a.jpg", "b.jpg", "c.jpg"], "caption": cells}
+    source: Any = tmp_path / f"t.{form}"
+    if form == "csv":
+        pd.DataFrame(table | {"caption": [*map(json.dumps, cells)]}).to_csv(source, index=False)
+    elif form == "jsonl":
+        pd.DataFrame(table).to_json(source, orient="records", lines=True)
+    elif form == "parquet":
+        pq.write_table(pa.table(table), source)
+    else:
+        source = pd.DataFrame(table)
+    found = visir.open(source, images="none")
+    assert found.captions["text"].to_pylist() == ["x", "y", "z"]
+    assert "captions that say nothing are left out: 1 (" in found.source
+
+
+@pytest.mark.parametrize("text", ["", "\n\n  \n"])
+def test_an_empty_file_is_called_empty(tmp_path: Path, text: str) -> None:
+    (tmp_path / "t.csv").write_text(text)
+    with refused(CollectionError, "t.csv", code="empty-file", hint="whole"):
+        visir.open(tmp_path / "t.csv")
+
+
+def test_days_of_sales_are_no_prices(tmp_path: Path) -> None:
+    text = (
+        "id,title,price,sale_price,sale_price_effective_date,item_group_id\n"
+        "1,Red,20 USD,15 USD,2015-03-01T13:00-0800/2015-03-11T15:30-0800,A\n2,Blue,20 USD,,,A\n"
+    )
+    (row,) = shop(tmp_path, text)
+    assert row["price"] == 20.0
+    said = visir.open(tmp_path / "shop.csv", images="none").source
+    assert "no price" not in said
+    assert "prices of sales of days that are not now (the next price counts): 1 (line 2: 15)" in said
+
+
+def test_several_tables_in_an_archive_are_refused_as_in_a_folder(tmp_path: Path) -> None:
+    for kind in ("folder", "archive"):
+        place = tmp_path / ("t" if kind == "folder" else "t.zip")
+        if kind == "folder":
+            place.mkdir()
+            for name in ("one.csv", "two.csv"):
+                FRAME.to_csv(place / name, index=False)
+        else:
+            with zipfile.ZipFile(place, "w") as archive:
+                archive.writestr("a.jpg", jpeg("red"))
+                for name in ("one.csv", "two.csv"):
+                    archive.writestr(name, FRAME.to_csv(index=False))
+        with refused(CollectionError, place.name, code=f"several-{kind}", hint=("one.csv", "two.csv")):
+            visir.open(place)
+    with zipfile.ZipFile(tmp_path / "t.zip") as archive:
+        assert list(visir.open(f"photos:{tmp_path / 't.zip'}").images["id"].to_pylist()) == archive.namelist()[:1]

@@ -85,6 +85,8 @@ def test_columns_of_other_names(tmp_path: Path) -> None:
     [
         ("q1 0 a 1\nq1 a 1\n", "line 2: 3 fields; qrels have four: query 0 document grade"),
         ("q1 0 a 1\nq1 0 b much\n", "line 2: the grade 'much' is not a number"),
+        ("q1 0 a 1\nq1 0 b nan\n", "line 2: the grade 'nan' is not finite.*\n.*leave out"),
+        ("query,document,grade\nq1,a,1e999\n", "line 2: the grade '1e999' is not finite"),
         ("q1 0 a 1\nq1 0 a 0\n", r"line 2: query 'q1' and document 'a' are judged twice \(before: line 1\)"),
         ("\n\n", "no judgements"),
         ('{"q1": {"a": 1}', "not valid JSON"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -295,10 +296,18 @@ def _named(path: Path, rows: Iterator[tuple[str, dict[str, Any]]], given: dict[s
 def _grade(value: Any, where: str, place: str) -> float:
     if value is None or value == "":
         return 1.0
+    hint = "grades have a point before decimals; leave out what nobody judged"
     try:
-        return float(value)
-    except (TypeError, ValueError):
-        raise CollectionError(f"{where}, {place}: the grade {str(value)[:40]!r} is not a number.") from None
+        grade = float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise CollectionError(
+            f"{where}, {place}: the grade {str(value)[:40]!r} is not a number.", hint=hint, code="grade-not-number"
+        ) from None
+    if not math.isfinite(grade):
+        raise CollectionError(
+            f"{where}, {place}: the grade {str(value)[:40]!r} is not finite.", hint=hint, code="grade-not-finite"
+        )
+    return grade
 
 
 def _check_once(where: str, places: list[str], queries: list[str], documents: list[str]) -> None:

@@ -287,6 +287,13 @@ def _in_archive(
     fitting = fitting[:1] if fitting and fitting[0][1] == top else fitting
     unpacked = Unpacked(path, folder, fitting[0][1] if fitting else top, any(map(is_picture_name, names)))
     scratch.close_with(unpacked)
+    if len(fitting) > 1 and wanted is None:
+        listing = ", ".join(f"{format.name}:{place.relative_to(folder).as_posix()}" for format, place in fitting)
+        raise CollectionError(
+            f"{path}: several {kind.plural} in this archive.",
+            hint=f"unpack it, and name one of: {listing}",
+            code="several-archive",
+        )
     return (fitting[0][0], unpacked) if len(fitting) == 1 else None
 
 
@@ -356,6 +363,8 @@ def _sniffed(path: Path, kind: SourceKind[AnyFormat], options: Set[str]) -> tupl
     if advice:
         raise CollectionError(f"{path}: which of its columns has what?", hint=advice, code="columns-not-named")
     check_no_own_folder(path, f"a {kind.name}")
+    if path.is_file() and (path.stat().st_size == 0 or head(path)[:1].isspace()) and not head(path).strip():
+        raise CollectionError(f"{path}: the file is empty.", hint="is it the right one, and whole?", code="empty-file")
     what, remedy = of_another_kind(head(path))
     if what:
         raise CollectionError(

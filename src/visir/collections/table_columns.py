@@ -139,6 +139,8 @@ def _text_table(path: Path, layout: TextLayout, columns: list[str]) -> ColumnTab
     lines = data.count(b"\n", start, end) + 1
     del data
     cells: dict[str, Cells] = {name: read[name].combine_chunks() for name in columns}
+    if layout.has_header and _is_in(columns, read):
+        return None  # the header again, which is a fault
     first = 2 if layout.has_header else 1
     if delimiter == "|":  # bars stand with a space behind them
         cells = {name: pc.utf8_ltrim(column, " ") for name, column in cells.items()}
@@ -150,6 +152,15 @@ def _text_table(path: Path, layout: TextLayout, columns: list[str]) -> ColumnTab
         return None
     starts = np.concatenate([[0], np.cumsum(spans[:-1])]) + first
     return ColumnTable(cells, lambda row: f"line {starts[row]}")
+
+
+def _is_in(row: Sequence[str], table: pa.Table) -> bool:
+    """Whether a row of texts is in a table, with blanks around them or without."""
+    for name in row:
+        table = table.filter(pc.equal(pc.utf8_trim_whitespace(table[name]), name))
+        if not table.num_rows:
+            return False
+    return True
 
 
 def _well_quoted(delimiter: str) -> re.Pattern[bytes]:

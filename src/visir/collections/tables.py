@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import orjson
 
-from visir.collections.cells import Counts
+from visir.collections.cells import Counts, text_of
 from visir.collections.picture_kinds import is_picture_name
 from visir.collections.readers.names import head, json_head, plain_name
 from visir.errors import CollectionError, VisirError
@@ -144,6 +144,7 @@ class RowFault:
 
 
 UNEVEN = RowFault("rows with too few or too many values", "{}")
+HEADER_AGAIN = RowFault("rows that are the header again", "the header again, as where files were joined")
 NOT_CSV = RowFault(
     "rows that are not readable as CSV", "not readable as CSV ({}); where quotes are letters: quotes=none"
 )
@@ -152,6 +153,9 @@ NO_OBJECT = RowFault("lines that are no JSON object", "expected an object {{…}
 
 OnFault = Callable[[RowFault, str, str], None]
 """Takes a row that cannot be read: what is wrong with it, the place, and the detail."""
+
+
+BLANK = "rows without anything"
 
 
 @dataclass
@@ -171,6 +175,13 @@ class BadRows:
     def row(self, kind: RowFault, place: str, detail: str) -> None:
         """A row that is none: an `OnFault`."""
         self.reject(kind.plural, place, detail, f"{self.name}, {place}: {kind.message.format(detail)}")
+
+    def is_blank(self, place: str, cells: Iterable[Any]) -> bool:
+        """Whether a row has nothing at all, as programs of sheets write below a table; it is left out, and counted."""
+        if any(text_of(cell) is not None for cell in cells):
+            return False
+        self.left_out.count(BLANK, place)
+        return True
 
     def reject(self, plural: str, place: str, detail: str, message: str) -> None:
         """A row that has not what it needs; `plural` is what such rows are called when they are counted."""
@@ -314,11 +325,16 @@ def _delimited(path: Path, on_fault: OnFault | None, layout: TextLayout | None) 
         raise CollectionError(f"{path}: empty; expected a header line.")
     if len(set(columns)) != len(columns):
         raise CollectionError(
-            f"{path}, line 1: a column is named twice: {', '.join(columns)}.", code="column-named-twice"
+            f"{path}, line 1: a column is named twice: {', '.join(columns)}.",
+            hint="give each a name of its own; several captions of a picture are caption_1, caption_2, …",
+            code="column-named-twice",
         )
+    is_named = layout.has_header and len(columns) > 1
     known: dict[str, str] = {}  # a cell that stands often is one text in memory: colours, brands, prices
     for number, (start, values) in enumerate(cells):
-        if len(values) != len(columns):
+        if is_named and values[0].strip() == columns[0] and [value.strip() for value in values] == columns:
+            report(HEADER_AGAIN, f"line {start}", "")
+        elif len(values) != len(columns):
             report(UNEVEN, f"line {start}", f"{len(values)} values for {len(columns)} columns")
         else:
             shared = known.setdefault if number < _LOOKED_AT else known.get

@@ -538,6 +538,8 @@ def fill(
         own = _id(row.get(columns.id))
         product, is_variant, waits = product_of(row, place, own)
         if product is None:
+            if bad.is_blank(place, row.values()):
+                continue
             bad.reject("rows without a product id", place, "", f"{place}, column {columns.id!r}: no id")
             continue
         try:

@@ -239,7 +239,9 @@ class ShopColumns:
         if faults:
             raise CollectionError(f"{path}, line 1: {'; '.join(faults)}.", hint=f"there are: {', '.join(columns)}")
         assert identifier is not None
-        money = tuple(name for name in columns if name in prices or _MONEY.search(plain_column(name)))
+        days = {name for names in (SALE_FROM, SALE_TO, SALE_DATES) for name in names}
+        money = tuple(name for name in columns if name in prices
+                      or (_MONEY.search(plain_column(name)) and plain_column(name) not in days))  # fmt: skip
         used = {identifier, title, description, brand, currency, attributes, group, *prices, *images, *category}
         others = tuple(name for name in columns if name not in used)
         return cls(identifier, title, description, images, category, prices, brand, currency, attributes, money, group,

@@ -73,9 +73,11 @@ def read_prices(
                      for kind in ("amount", "percent")]  # fmt: skip
     has_days, reduced = bool(sale.first or sale.last or sale.both), any(takes_off)
     paid: list[Amount] = []
+    told = set(places[:count])  # the first row of a product may also be one of its variants
     for at, row in enumerate(rows):
         chosen = _NOTHING
-        counts = not has_days or _is_on(sale, row, now, places[at], report)
+        note = report if at < count or places[at] not in told else Counts()
+        counts = not has_days or _is_on(sale, row, now, places[at], note)
         for number, amounts in enumerate(of_price):
             amount = amounts[at]
             if not amount[0]:
@@ -83,7 +85,7 @@ def read_prices(
             is_off = dated[number] and not reduced and (not counts or not any(amount[0]))
             if is_off and any(other[at][0] for other in of_price[number + 1 :]):
                 why = "of days that are not now" if any(amount[0]) else "of 0"
-                report.count(f"prices of sales {why} (the next price counts)", f"{places[at]}: {amount[0][0]:g}")
+                note.count(f"prices of sales {why} (the next price counts)", f"{places[at]}: {amount[0][0]:g}")
                 continue
             chosen = amount
             taken[columns.prices[number]] += at < count

@@ -26,6 +26,7 @@ from visir.collections.cells import (
     is_missing,
     missing_in,
     says_nothing,
+    text_of,
 )
 from visir.collections.draft import Draft
 from visir.collections.picture_kinds import is_picture_name
@@ -283,6 +284,8 @@ class DraftFiller:
         name = None if name is None else f"{self.folder}{name}"
         identifier = identifier or name
         if identifier is None:
+            if self.bad.is_blank(place, row.values()):
+                return
             empty = f"{columns.image or columns.image_id} is empty"
             self.bad.reject("rows without an image", place, "", f"{place}: no image ({empty})")
             return
@@ -295,7 +298,7 @@ class DraftFiller:
         spoken = _in_languages(cells[0]) if len(cells) == 1 and isinstance(cells[0], dict) else None
         if spoken is not None:
             cells, row = [list(spoken.values())], row | {columns.language or LANGUAGE: list(spoken)}
-        texts = [entry for cell in cells for entry in (entries_of(cell, texts=True) if cell is not None else [None])]
+        texts = [entry for cell in cells for entry in entries_of(cell, texts=True) or [None]]
         ids = [id_of(own) for own in entries_of(row.get(columns.caption_id))] if columns.caption_id else []
         languages: list[str | None] = [None] * len(texts)
         if (columns.language or spoken) and texts:
@@ -390,6 +393,9 @@ class _Columns:
         if ids is None or ids.null_count == len(ids) or (ids.null_count and filler.bad_rows != "skip"):
             raise Odd
         left_out = np.flatnonzero(ids.is_null())
+        if any(all(text_of(column[row] if isinstance(column, list) else column[row].as_py()) is None
+                   for column in cells.values()) for row in left_out.tolist()):  # fmt: skip
+            raise Odd  # rows without anything, which are counted by themselves
         self.rows = np.flatnonzero(ids.is_valid())  # (n,) the rows with an image
         coded = ids.drop_null().dictionary_encode()
         self.ids = coded.dictionary  # (images,)
@@ -600,9 +606,10 @@ class _Columns:
                 return np.arange(len(cells)), cells
         elif isinstance(cells, pa.ListArray) and not cells.null_count:
             lengths = pc.list_value_length(cells).to_numpy()
-            return np.repeat(np.arange(len(cells)), lengths), cells.flatten()
+            if lengths.all():
+                return np.repeat(np.arange(len(cells)), lengths), cells.flatten()
         values = as_python(cells)
-        entries: list[list[Any]] = [[None] if cell is None else entries_of(cell, texts=True) for cell in values]
+        entries: list[list[Any]] = [entries_of(cell, texts=True) or [None] for cell in values]
         flat = [*chain.from_iterable(entries)]
         if not {*map(type, flat)} <= {str, type(None)}:
             raise Odd
