@@ -299,3 +299,27 @@ def test_several_tables_in_an_archive_are_refused_as_in_a_folder(tmp_path: Path)
             visir.open(place)
     with zipfile.ZipFile(tmp_path / "t.zip") as archive:
         assert list(visir.open(f"photos:{tmp_path / 't.zip'}").images["id"].to_pylist()) == archive.namelist()[:1]
+
+
+@pytest.mark.parametrize("form", ["rows.json", "rows.jsonl", "t.csv", "columns", "list"])
+def test_a_list_of_json_and_a_dictionary_of_columns_are_tables_too(tmp_path: Path, form: str) -> None:
+    frame = pd.DataFrame({"image": ["a.jpg", "b.jpg"], "caption_1": ["x", "y"], "caption_2": ["", "z"],
+                          "split": ["train", "test"], "camera": ["K", "L"]})  # fmt: skip
+    source: Any = tmp_path / form
+    if form == "columns":
+        source = frame.to_dict("list")
+    elif form == "list":
+        source = frame.to_dict("records")
+    elif form == "t.csv":
+        frame.to_csv(source, index=False)
+    else:
+        frame.to_json(source, orient="records", lines=form.endswith("l"))
+    found = visir.open(source, images="none")
+    assert list(found) == [("a.jpg", ["x"]), ("b.jpg", ["y", "z"])]
+    assert found.images["split"].to_pylist() == ["train", "test"]
+    assert found.facts is not None and found.facts["camera"].to_pylist() == ["K", "L"]
+
+
+def test_columns_of_a_dictionary_can_be_named() -> None:
+    found = visir.open({"nr": ["a.jpg", "b.jpg"], "said": ["x", "y"]}, image="nr", caption="said", images="none")
+    assert list(found) == EXPECTED

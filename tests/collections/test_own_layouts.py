@@ -188,6 +188,13 @@ def test_what_a_source_lacks_is_named(write, tmp_path) -> None:
     with refused(CollectionError, "no a.json in it", code="not-layout") as fault:
         visir.open(tmp_path / "empty", layout=layout)
     assert "ask me" in fault.value.hint
+    write("lacking/a.json", [{"image": "a.jpg", "txt": "x"}])
+    with refused(CollectionError, "a.json has no 'text'", "image, txt", code="not-layout"):
+        visir.open(tmp_path / "lacking", layout=layout)
+    lines = write("y.toml", '[[tables]]\nfiles = "a.txt"\nline = "{p}|{t}"\ncolumns = { image = "p", caption = "t" }\n')
+    write("lacking/a.txt", "a line without a bar\n")
+    with refused(CollectionError, "a.txt does not begin with a line '{p}|{t}'", code="not-layout"):
+        visir.open(tmp_path / "lacking", layout=lines)
     write("s/a.json", [{"image": "a.jpg", "text": "x"}, {"image": "b.jpg"}, 3])
     with refused(CollectionError, "a.json, item 1", "no 'text'", "item 2", "expected an object"):
         visir.open(tmp_path / "s", layout=layout)

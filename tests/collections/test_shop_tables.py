@@ -10,7 +10,7 @@ from PIL import Image
 
 import visir
 from refusals import refused
-from visir.collections.cells import read_amounts
+from visir.collections.cells import amount_of, read_amounts
 from visir.collections.readers.products import read
 from visir.collections.readers.shop_cells import CategoryStyle, without_entities
 from visir.collections.readers.shop_columns import ShopColumns
@@ -101,7 +101,9 @@ def test_options_settle_how_categories_are_read() -> None:
         (["€ 1.299,00", "12,50 €"], [(1299.0,), (12.5,)]),
         (["$1,299.00", "$5"], [(1299.0,), (5.0,)]),
         (["CHF 1'299.00", "CHF 5.-"], [(1299.0,), (5.0,)]),
-        (["1 299,00 kr", "9,95"], [(), (9.95,)]),
+        (["1 299,00 kr", "9,95"], [(1299.0,), (9.95,)]),
+        (["kr 1 299", "kr. 99,50", "1 299:-", "฿12", "12 THB"], [(1299.0,), (99.5,), (1299.0,), (12.0,), (12.0,)]),
+        (["1 299 kronor", "9,95"], [(), (9.95,)]),
         (["1 299,00", "9,95"], [(1299.0,), (9.95,)]),
         (["Rs. 1,299", "Rs. 99.50"], [(1299.0,), (99.5,)]),
         (["1,299", "450"], [(1299.0,), (450.0,)]),
@@ -119,6 +121,8 @@ def test_amounts(cells: list[object], values: list[tuple[float, ...]]) -> None:
 
 def test_currencies_stand_before_or_behind() -> None:
     assert read_amounts(["€ 5", "5 €", "$5", "5 GBP", "5"]).currencies == ["EUR", "EUR", "USD", "GBP", None]
+    assert read_amounts(["12 kr", "฿5"]).currencies == [None, "THB"]  # of Sweden, Norway or Denmark
+    assert amount_of("kr 1.299") is None and amount_of("kr 12,50") == 12.5
 
 
 def test_amounts_that_can_be_read_in_two_ways() -> None:

@@ -149,16 +149,20 @@ Decimal = Literal["point", "comma"]
 SIGNS = {
     "€": "EUR", "$": "USD", "£": "GBP", "¥": "JPY", "₹": "INR", "₽": "RUB", "₩": "KRW", "₺": "TRY", "zł": "PLN",
     "Kč": "CZK", "US$": "USD", "A$": "AUD", "C$": "CAD", "R$": "BRL", "Rs.": "INR", "Rs": "INR",
+    "₪": "ILS", "₴": "UAH", "₫": "VND", "฿": "THB", "₱": "PHP", "₦": "NGN",
 }  # fmt: skip
 """From the sign of a currency to its code (ISO 4217). "$" is read as the dollar of the United States."""
 CODES = frozenset((
-    "AED", "AUD", "BRL", "CAD", "CHF", "CNY", "CZK", "DKK", "EUR", "GBP", "HKD", "HUF", "ILS", "INR", "JPY", "KRW",
-    "MXN", "NOK", "NZD", "PLN", "RON", "RUB", "SEK", "SGD", "TRY", "USD", "ZAR"
+    "AED", "ARS", "AUD", "BGN", "BRL", "CAD", "CHF", "CLP", "CNY", "CZK", "DKK", "EGP", "EUR", "GBP", "HKD", "HUF",
+    "IDR", "ILS", "INR", "ISK", "JPY", "KRW", "KWD", "MXN", "MYR", "NGN", "NOK", "NZD", "PHP", "PKR", "PLN", "QAR",
+    "RON", "RSD", "RUB", "SAR", "SEK", "SGD", "THB", "TRY", "TWD", "UAH", "USD", "UYU", "VND", "ZAR"
 ))  # fmt: skip
 """The codes that are read beside an amount."""
-_MARKS = "|".join(sorted((re.escape(mark) for mark in (*SIGNS, *CODES)), key=len, reverse=True))
+_OF_SEVERAL = ("kr", "kr.")
+"""Signs of several currencies, which tell that a number is an amount, and not of which."""
+_MARKS = "|".join(sorted((re.escape(mark) for mark in (*SIGNS, *CODES, *_OF_SEVERAL)), key=len, reverse=True))
 _BLANKS = "_\u00a0\u202f\u2009"
-_AMOUNT = rf"\d(?:[\d.,'’{_BLANKS}]| (?=\d{{3}}(?!\d)))*(?:[.,][-–—])?"
+_AMOUNT = rf"\d(?:[\d.,'’{_BLANKS}]| (?=\d{{3}}(?!\d)))*(?:[.,:][-–—])?"
 _CELL = re.compile(
     rf"(?P<sign>[+−-])?\s*(?P<before>{_MARKS})?\s*(?P<low>[+−-]?{_AMOUNT})\s*(?P<after>{_MARKS})?"
     rf"(?:\s*(?:-|–|—|to|bis)\s*(?:{_MARKS})?\s*(?P<high>[+−-]?{_AMOUNT})\s*(?:{_MARKS})?)?",
@@ -167,7 +171,7 @@ _CELL = re.compile(
 _OF_PROGRAMS = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 """A number as programs write it: "5.", ".5", "1.5e3"."""
 _UPPER = {mark.upper(): code for mark, code in SIGNS.items()}
-_NO_CENTS = re.compile(r"[.,][-–—]$")
+_NO_CENTS = re.compile(r"[.,:][-–—]$")
 _BETWEEN_DIGITS = re.compile(rf"['’{_BLANKS} ]")
 
 
@@ -203,7 +207,7 @@ def read_amounts(cells: Sequence[object], *, decimal: Decimal | None = None, mon
         elif cell is not None and str(cell).strip():
             unread.append(row)
         values.append(numbers)
-        currencies.append(part[2] if part else None)
+        currencies.append((part[2] or None) if part else None)
     return Amounts(values, currencies, unread, faults)
 
 
@@ -275,7 +279,7 @@ def _style(
 
 @lru_cache(1 << 14)  # shops like a few prices
 def _parts(cell: str) -> tuple[str, str | None, str | None] | None:
-    """The number of a cell, the other end of a range, and the code of the currency; None for other text."""
+    """The number of a cell, the other end of a range, and the code of the currency ("" for one of several)."""
     text = cell.strip()
     match = _CELL.fullmatch(text)
     if match is None:
@@ -284,7 +288,8 @@ def _parts(cell: str) -> tuple[str, str | None, str | None] | None:
     if match["sign"] and match["low"][0] in "+−-":
         return None
     low = f"{match['sign'] or ''}{match['low']}"
-    return low, match["high"], None if mark is None else _UPPER.get(mark.upper(), mark.upper())
+    code = mark and ("" if mark.lower() in _OF_SEVERAL else _UPPER.get(mark.upper(), mark.upper()))
+    return low, match["high"], code
 
 
 @lru_cache(1 << 14)

@@ -100,6 +100,18 @@ class LayoutTable:
             return {*names} <= {"text"}
         return has_columns(file, *names) if names else bool(head(file))
 
+    def lack(self, folder: Path) -> str:
+        """What is missing where no file in a folder fits: the file, or columns of it."""
+        named = next((file for pattern in self.files for file, _ in _matching(folder, pattern.split("/"), {})), None)
+        if named is None:
+            return f"no {self.files[0]} in it"
+        if self.line:
+            return f"{named.name} does not begin with a line {self.line!r}"
+        shown = sniffed_columns(named)
+        lacking = [name for name in self.has or self.needed if name not in shown]
+        there = f" (there are: {', '.join(shown)})" if shown else ""
+        return f"{named.name} has no {', '.join(map(repr, lacking)) or 'rows'}{there}"
+
     @property
     def needed(self) -> list[str]:
         """The columns of what a row needs that are told by their names alone."""
@@ -180,7 +192,7 @@ class SourceLayout(Format):
             if not path.is_dir() and self.make != "choices" and not rows.optional:
                 fitting = [(path, _name_says(path, rows.files))]  # what it lacks is then told row by row
             files += [(rows, *file) for file in fitting]
-            missing += [] if fitting or rows.optional else [f"no {rows.files[0]} in it"]
+            missing += [] if fitting or rows.optional else [rows.lack(path)]
         if missing or not files:
             lack = self.lack(path) if callable(self.lack) else self.lack
             needed = ", ".join(self.tables[0].has or self.tables[0].needed)

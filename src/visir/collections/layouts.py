@@ -24,6 +24,7 @@ from visir.collections.readers.names import (
     read_ids,
     split_in,
 )
+from visir.collections.readers.table import lists_rows
 from visir.collections.sources import one_of
 from visir.collections.tables import Row
 from visir.display import counted
@@ -100,8 +101,10 @@ coco_captions = published("coco_captions", sniff=_is_coco, choose=_one_year)
 
 
 def _is_annotation_list(path: Path) -> bool:
+    # Further columns, as a split, have the meaning that they have in any table.
     text = json_head(path)
-    return text.startswith(b"[") and has_key(text, "image") and (has_key(text, "caption") or has_key(text, "captions"))
+    has_captions = has_key(text, "caption") or has_key(text, "captions")
+    return text.startswith(b"[") and has_key(text, "image") and has_captions and not lists_rows(path)
 
 
 def _first_captions(reading: LayoutReading, batch: Batch) -> None:

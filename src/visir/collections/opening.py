@@ -22,7 +22,7 @@ from visir.collections.readers.locate import place_images
 from visir.collections.readers.mteb_tasks import is_mteb_task, read_mteb_task
 from visir.collections.readers.names import gc_paused
 from visir.collections.readers.shop_columns import is_shop
-from visir.collections.readers.table import COLUMN_OPTIONS, DraftFiller, TableColumns
+from visir.collections.readers.table import COLUMN_OPTIONS, NUMBERED, DraftFiller, TableColumns
 from visir.collections.readers.torchvision_sets import from_class_data_set, is_class_data_set
 from visir.collections.sources import SourceKind, find_source
 from visir.collections.tables import CAPTION_ALSO, CAPTION_COLUMNS, IMAGE_ALSO, IMAGE_COLUMNS, columns_of, read_table
@@ -52,7 +52,7 @@ def read_memory(source: Any, *, name: str = "", bad_rows: str = "refuse", **colu
     # source: A list of image files; a list of `(image, caption)` or `(image, [caption, …])`; `{image: caption(s)}` or
     # `{id: image}`; a DataFrame or an Arrow table; anything with a length whose entries are such pairs, as the data
     # sets of torchvision. An image is a path, a PIL picture, an array (height, width, 3), or encoded bytes.
-    table = table_in_memory(source)
+    table = table_in_memory(source, columns.values())
     if table is not None:
         draft = Draft(name or "table", Path.cwd(), f"a table in memory with the columns {', '.join(table)}")
         opened = read_table(table)
@@ -116,15 +116,17 @@ _PICTURE = {"bytes", "path"}
 """The keys of a picture as `datasets` has it."""
 
 
-def table_in_memory(source: Any) -> dict[str, list[Any]] | None:
+def table_in_memory(source: Any, named: Iterable[str | None] = ()) -> dict[str, list[Any]] | None:
     """The columns of a data frame, of rows as dictionaries, or of `{"image": […], "caption": […]}`; None for others."""
+    # named: What somebody calls columns, which tells those of a dictionary from captions by picture.
     rows = source if isinstance(source, list) else []
     if rows and all(isinstance(row, Mapping) and row.keys() - _PICTURE for row in rows):
         return columns_of(rows, plain=True)
     if not isinstance(source, Mapping) or not all(isinstance(values, (list, tuple)) for values in source.values()):
         return columns_of(source)
     names = {str(name).lower() for name in source}
-    if not names & {*IMAGE_COLUMNS, *IMAGE_ALSO} or not names & {*CAPTION_COLUMNS, *CAPTION_ALSO}:
+    has_captions = names & {*CAPTION_COLUMNS, *CAPTION_ALSO} or any(map(NUMBERED.fullmatch, names))
+    if not (names & {*IMAGE_COLUMNS, *IMAGE_ALSO} and has_captions) and not {*named} & {*map(str, source)}:
         return None
     return {str(name): list(values) for name, values in source.items()}
 

@@ -44,6 +44,7 @@ from visir.collections.tables import (
     is_text_table,
     pick,
     read_table,
+    sniffed_columns,
 )
 from visir.errors import CollectionError, VisirError
 from visir.files import read_json
@@ -705,11 +706,22 @@ def facts_table(rows: list[dict[str, Any]]) -> pa.Table | None:
     return arrow_table({name: [row.get(name) for row in rows] for name in names}) if len(names) > 1 else None
 
 
+_LISTED = {"image", "caption", "captions", "image_id", "dataset"}
+"""What the entries of an annotation list say."""
+
+
+def lists_rows(path: Path) -> bool:
+    """Whether a file of JSON is a list of rows as any table has them, and no annotation list."""
+    names = {*sniffed_columns(path)} if json_head(path)[:1] == b"[" else set()
+    has_captions = bool(names & {"caption", "captions"}) or any(map(NUMBERED.fullmatch, names))
+    return "image" in names and has_captions and not names <= _LISTED
+
+
 def _sniff(path: Path) -> bool:
     if not path.is_file() or not (is_table(path) or is_text_table(path)):
         return False
     beginning = json_head(path)  # empty but for .json
-    if beginning[:1] == b"[" or has_key(beginning, "images"):  # annotation lists, Karpathy's
+    if has_key(beginning, "images") or (beginning[:1] == b"[" and not lists_rows(path)):  # Karpathy's; annotation lists
         return False
     try:
         table = read_table(path)
