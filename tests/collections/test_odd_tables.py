@@ -323,3 +323,17 @@ def test_a_list_of_json_and_a_dictionary_of_columns_are_tables_too(tmp_path: Pat
 def test_columns_of_a_dictionary_can_be_named() -> None:
     found = visir.open({"nr": ["a.jpg", "b.jpg"], "said": ["x", "y"]}, image="nr", caption="said", images="none")
     assert list(found) == EXPECTED
+
+
+def test_a_table_of_products_without_categories_is_no_catalogue_and_says_so(tmp_path: Path) -> None:
+    (tmp_path / "shop.csv").write_text("id,title,price,shelf\n1,A,5,X > Y\n")
+    with refused(CollectionError, "shop.csv", code="columns-not-named", hint=("category_column=", "shelf")):
+        open_catalogue(tmp_path / "shop.csv")
+    named = open_catalogue(f"products:{tmp_path / 'shop.csv'}?category_column=shelf")
+    assert named.products["category_id"].to_pylist() == ["X > Y"]
+
+
+def test_choices_without_anything_are_left_out_and_counted(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("image,caption,foil\na.jpg,x,y\n,,\n")
+    found = visir.open(tmp_path / "t.csv", images="none", missing="drop")
+    assert "rows without anything (left out): 1 (line 3)" in found.source

@@ -143,6 +143,8 @@ def read(
     numbers = [held.add(row[picture], place) if is_picture(row.get(picture)) else None for place, row in rows]
     archive = str(held.write()) if len(held) else ""
     for number, (place, row) in enumerate(rows):
+        if numbers[number] is None and cells is None and bad.is_blank(place, row.values()):
+            continue
         in_memory = None if numbers[number] is None else (f"image#{numbers[number]}", archive)
         row["cells"] = list(filter(None, [cells(number) if cells else in_memory]))
         own = row.get(columns.id) if columns.id else None

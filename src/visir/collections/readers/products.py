@@ -761,6 +761,17 @@ def _has_categories(path: Path) -> bool:
     return bool(columns.keys() & set(ID)) and bool(columns.keys() & set(CATEGORY))
 
 
+def _without_categories(path: Path) -> str:
+    """What to do with a table of products in which no column has a usual name for categories."""
+    if not _sniff(path) or _has_categories(path):
+        return ""
+    columns = ", ".join(sniffed_columns(path))
+    return (
+        f"a catalogue needs a column of categories; of {columns} none has a usual name for them; name it: "
+        f'"products:{path.name}?category_column=COLUMN" (visir library make reads products without categories too)'
+    )
+
+
 FORMAT = Format(
     name="products",
     title="table of products of a shop",
@@ -779,7 +790,7 @@ FORMAT = Format(
 )  # fmt: skip
 """As a collection, for libraries."""
 OF_CATEGORIES = replace(
-    FORMAT, sniff=_has_categories, read=partial(read, bad_rows="skip"),
+    FORMAT, sniff=_has_categories, read=partial(read, bad_rows="skip"), advice=_without_categories,
     options=(*FORMAT.options[:-1], bad_rows_option("skip")),
 )  # fmt: skip
 """As a catalogue, whose bad rows are left out: categories are what it needs."""
