@@ -73,10 +73,10 @@ def read_prices(
                      for kind in ("amount", "percent")]  # fmt: skip
     has_days, reduced = bool(sale.first or sale.last or sale.both), any(takes_off)
     paid: list[Amount] = []
-    told = set(places[:count])  # the first row of a product may also be one of its variants
+    of_products = set(places[:count])  # the first row of a product may also be one of its variants
     for at, row in enumerate(rows):
         chosen = _NOTHING
-        note = report if at < count or places[at] not in told else Counts()
+        note = report if at < count or places[at] not in of_products else Counts()
         counts = not has_days or _is_on(sale, row, now, places[at], note)
         for number, amounts in enumerate(of_price):
             amount = amounts[at]
