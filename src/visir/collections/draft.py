@@ -60,6 +60,8 @@ class SourceDraft(ABC):
     # By row, of pictures that are named: what stands behind the path once it is known
     # (`visir.collections.segments`).
     fragments: dict[int, str] = field(default_factory=dict)
+    # Files of `root` that may be tables of the pictures and were not read.
+    tables_beside: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)  # what cannot be read
     # What else is worth knowing; they become part of the `source` of the record.
     notes: list[str] = field(default_factory=list)

@@ -32,7 +32,7 @@ from visir.files import is_there, user_path
 from visir.plugins import PARTS, part
 from visir.records import Collection, SplitRule, TaskFile, TaskSet
 from visir.remote import is_url, local_path
-from visir.storage.manifest import read_manifest
+from visir.storage.manifest import read_manifest, reading_folder
 
 # Images and captions that are in memory: lists, pairs, dictionaries, data frames, pictures of PIL.
 
@@ -268,7 +268,8 @@ def open(
                     f"{source}: a folder that visir made ({kind}) takes no {unused[0]}=.",
                     code="folder-visir-made-takes",
                 )
-            return part(f"folder {kind}")(source, **options)
+            with reading_folder(source):
+                return part(f"folder {kind}")(source, **options)
         if kind in _NO_RECORD:
             raise CollectionError(
                 f"{source}: {_NO_RECORD[kind][0]}, which is no result.", hint=_NO_RECORD[kind][1], code="no-record-here"

@@ -148,6 +148,7 @@ class FoundSource(Generic[AnyFormat]):
     format: AnyFormat  # its format
     path: Path  # the file or folder
     options: dict[str, Any]  # what stood behind the question mark, as text
+    kind: SourceKind[AnyFormat]  # of which it is
     unpacked: Unpacked | None = None  # where the path is an archive: its tables
     archive: Archive | None = None  # which is held, so that nobody looks through it again
 
@@ -165,6 +166,7 @@ class FoundSource(Generic[AnyFormat]):
             contents = self.format.read(self.path, *arguments, **options)
         if isinstance(contents, SourceDraft):
             place_images(contents, images)
+            contents.notes += _tables_not_read(contents, self.kind)
         elif images is not None:
             raise CollectionError(
                 f"{self.format.name} holds its own pictures; images= does not apply.", code="holds-pictures"
@@ -198,19 +200,21 @@ def find_source(
             )
         sniffed, path = _sniffed(path, kind, {*options, *given} - set(_OF_ALL))
         if sniffed.name not in _OF_ARCHIVES or not _is_archive(path):
-            return FoundSource(sniffed, path, options)
+            return FoundSource(sniffed, path, options, kind)
         archive = open_archive(path)
         inside = _in_archive(archive, path, kind)
-        return FoundSource(inside[0] if inside else sniffed, path, options, inside[1] if inside else None, archive)
+        return FoundSource(
+            inside[0] if inside else sniffed, path, options, kind, inside[1] if inside else None, archive
+        )
     named = kind.formats.get(name)
     if named.one_file and path.is_dir():
         raise CollectionError(
             f"{path}: a folder; {named.name} is a file.", hint=f"layout: {named.layout}", code="a-folder"
         )
     if named.sniff(path) or not _is_archive(path):
-        return FoundSource(named, path, options)
+        return FoundSource(named, path, options, kind)
     inside = _in_archive(open_archive(path), path, kind, name)
-    return FoundSource(named, path, options, inside[1] if inside else None)
+    return FoundSource(named, path, options, kind, inside[1] if inside else None)
 
 
 # Tables that lie in a zip or tar beside their pictures: unpacked for as long as they are read.
@@ -329,7 +333,11 @@ def _sniffed(path: Path, kind: SourceKind[AnyFormat], options: Set[str]) -> tupl
         files = [(_first_format(file, kind), file) for file in others]
         sources = [(fitting, file) for fitting, file in files if fitting is not None and not fitting.last]
         if format is not None:  # photos: a tar among them is one of the files that are none
-            sources = [(fitting, file) for fitting, file in sources if not file.name.lower().endswith(TARS)]
+            sources = [
+                (fitting, file)
+                for fitting, file in sources
+                if not file.name.lower().endswith(TARS) and not _is_list_of_downloads(file)
+            ]
         if len(sources) == 1:
             return sources[0]
         if sources:
@@ -363,6 +371,25 @@ def _sniffed(path: Path, kind: SourceKind[AnyFormat], options: Set[str]) -> tupl
     raise CollectionError(f"{path}: no known format of {kind.plural}{holds}.", hint=hint, code="no-known-format")
 
 
+_MOST_TABLES = 20
+
+
+def _tables_not_read(draft: SourceDraft, kind: SourceKind[Any]) -> list[str]:
+    """Notes on tables among photos that may hold their captions, each with the call that reads it."""
+    stems = {stem for name in draft.ids for stem in (name, name.rpartition(".")[0])}
+    notes = []
+    for name in [name for name in draft.tables_beside if name.rpartition(".")[0] not in stems][:_MOST_TABLES]:
+        path = draft.root / name
+        format = _first_format(path, kind)
+        if _is_list_of_downloads(path):
+            continue
+        if format is not None and not format.last:
+            notes.append(f"{name} is not read ({format.title}): visir.open({str(path)!r}) reads it")
+        elif any(other.advice(path) for _, other in kind.formats.items()):
+            notes.append(f"{name} is not read, its columns have to be named: visir.open({str(path)!r}) says how")
+    return notes
+
+
 def _not_of_pictures(names: Sequence[str]) -> list[str]:
     """The files but pictures and what tells of one of them (`001.txt`, `001.json` beside `001.jpg`)."""
     pictures = set(filter(is_picture_name, names))
@@ -372,6 +399,11 @@ def _not_of_pictures(names: Sequence[str]) -> list[str]:
         for name in sorted({*names} - pictures)
         if name.rpartition(".")[2].lower() not in _OF_PICTURES or name.rpartition(".")[0] not in stems
     ]
+
+
+def _is_list_of_downloads(file: Path) -> bool:
+    """Whether a table is img2dataset's record of what it put into the folder of the same name: `00000.parquet`."""
+    return file.suffix == ".parquet" and file.stem.isdecimal() and file.with_suffix("").is_dir()
 
 
 _OF_PICTURES = (*CAPTION_ENDINGS, "json", "xml")

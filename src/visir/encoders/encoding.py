@@ -595,10 +595,10 @@ def _encode(encoder: Encoder, items: Items, role: Role, store: Store, options: F
             )
         entry = store.entry(key)
     check_broken(entry.broken, items, options.skip_broken)
-    described = f"encoded at {entry.card['made']}"
+    described = f"encoded at {entry.made}"
     origin = described if computed else f"from the vector store, {described}"
     embeddings = _in_order(entry, encoder, items, origin)
-    return Encoding(embeddings, entry.broken, computed, done, seconds, entry.folder, entry.card["made"])
+    return Encoding(embeddings, entry.broken, computed, done, seconds, entry.folder, entry.made)
 
 
 def _in_order(entry: Entry, encoder: Encoder, items: Items, origin: str) -> Embeddings | MultiVectorEmbeddings:

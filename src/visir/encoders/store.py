@@ -246,8 +246,13 @@ class Entry:
     def broken(self) -> dict[str, str]:
         """The inputs that were set aside, with the reason."""
         with VECTORS.reading(self.folder):
-            broken: dict[str, str] = self.card["broken"]
-            return broken
+            return {**self.card["broken"]}
+
+    @property
+    def made(self) -> str:
+        """When it was made, UTC."""
+        with VECTORS.reading(self.folder):
+            return str(self.card["made"])
 
     def content(self) -> tuple[pa.StringArray, Embedded]:
         """The ids, and their vectors, memory-mapped."""

@@ -355,7 +355,8 @@ class Sessions(Displayed):
         folder = Path(folder)
         parts_of(folder)  # raises
         document = read_written_json(folder / "counts.json")
-        return cls(folder, document["counts"], tuple(document.get("advice", ())))
+        with SESSIONS.reading(folder, "counts.json"):
+            return cls(folder, {**document["counts"]}, tuple(map(str, document.get("advice", ()))))
 
     @property
     def remarks(self) -> tuple[str, ...]:

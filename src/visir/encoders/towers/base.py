@@ -30,6 +30,10 @@ _BLOCK = 4096
 _ACTIVATIONS: dict[str, type[nn.Module]] = {"gelu": nn.GELU, "relu": nn.ReLU}
 
 
+_WIDEST = 2**20
+"""A checkpoint of somebody else's may ask for more memory than there is."""
+
+
 @dataclass(frozen=True)
 class HeadSpec:
     """The shape of one head.
@@ -63,8 +67,9 @@ class HeadSpec:
 
     def __post_init__(self) -> None:
         widths = (self.inputs, self.outputs, *self.hidden)
-        if min(widths) < 1:
-            raise EncoderError(f"a head cannot be {' → '.join(map(str, widths))} wide.", hint="at least 1 everywhere")
+        if not 1 <= min(widths) <= max(widths) <= _WIDEST:
+            between = f"1 to {_WIDEST:,} everywhere"
+            raise EncoderError(f"a head cannot be {' → '.join(map(str, widths))} wide.", hint=between)
         if self.shortcut and not self.hidden:
             raise EncoderError("a head without hidden layers has no use for a shortcut.", hint="leave one of them out")
         if not self.identity:
