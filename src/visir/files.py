@@ -62,6 +62,15 @@ def literal_root(path: Path) -> tuple[Path, str]:
     return root, path.relative_to(root).as_posix()
 
 
+def hash_file(path: str | Path) -> str:
+    """32 hexadecimal digits over the bytes of a file."""
+    digest = hashlib.blake2b(digest_size=16)
+    with Path(path).open("rb") as stream:
+        while block := stream.read(4 * _MIB):
+            digest.update(block)
+    return digest.hexdigest()
+
+
 def digest_of(path: Path) -> tuple[int, str]:
     """(size, BLAKE2b) of a file; of what is nothing but zeros only where it stands is hashed, whole MiB at a time."""
     # Some engines' files are mostly holes, which take no time to leave out; a copy in which they are filled in has the
@@ -202,7 +211,7 @@ def read_bytes(path: str | Path) -> bytes:
     with open_binary(path) as stream:
         try:
             return stream.read()
-        except _BROKEN as fault:
+        except BROKEN as fault:
             raise _undecompressed(path, fault) from fault
 
 
@@ -271,7 +280,7 @@ def iter_lines(path: str | Path) -> Iterator[bytes]:
             for number, line in enumerate(stream):
                 line = line.removeprefix(b"\xef\xbb\xbf") if number == 0 else line
                 yield line.removesuffix(b"\n").removesuffix(b"\r")
-        except _BROKEN as fault:
+        except BROKEN as fault:
             raise _undecompressed(path, fault) from fault
 
 
@@ -315,7 +324,8 @@ def cache_directory() -> Path:
     return Path(os.environ.get("VISIR_CACHE") or platformdirs.user_cache_dir("visir"))
 
 
-_BROKEN = (EOFError, OSError, lzma.LZMAError, zipfile.BadZipFile, zlib.error)
+BROKEN = (EOFError, OSError, lzma.LZMAError, zipfile.BadZipFile, zlib.error)
+"""What a file raises that cannot be read or decompressed to its end."""
 
 
 def _undecompressed(path: str | Path, fault: Exception) -> VisirError:

@@ -1,31 +1,35 @@
 """Loops that numba compiles to machine code, without its import (0.5 s with its registries) before the first is called.
 
-A file of such loops is compiled loop by loop, each with its first call, and the machine code is kept on disk.
+A file of such loops is compiled loop by loop, each with its first call, and the machine code is kept on disk. No search
+waits for that: `pays` says whether loops are there to be called. Where they are not, the same is computed in NumPy, and
+where that is much work, a thread compiles them meanwhile, by the function `rehearse` of their file.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
-from pathlib import Path
 from typing import Any, TypeVar
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 FEW = 2**25
-"""Multiplications that NumPy does in a tenth of a second."""
-COMPILING = 64 * FEW
-"""Those that it does while numba compiles a file of loops, some seconds."""
-_lock = threading.RLock()
+"""Multiplications that NumPy does in a tenth of a second; from so many on loops are loaded, or compiled."""
+_lock, _one_rehearsal = threading.RLock(), threading.Lock()
 _compilers: set[int] = set()
 """The threads that are `compiling`."""
 _spared: Counter[str] = Counter()
 """The multiplications that NumPy did in the place of each loop."""
+_loops: dict[str, CompiledLoop] = {}
+"""All loops, by the names that numba's functions, which take their places, have too."""
 _known_ready: set[Any] = set()
 """Loops that were found ready, which they stay."""
+_rehearsed: dict[str, threading.Thread] = {}
+"""The files whose loops a thread compiles, or has compiled."""
 
 
 def njit(*relaxed: str) -> Callable[[Function], Function]:
@@ -43,6 +47,7 @@ class CompiledLoop:
     def __init__(self, function: Callable[..., Any], relaxed: frozenset[str]) -> None:
         self.function, self.relaxed = function, relaxed
         self.__doc__, self.__name__, self.__module__ = function.__doc__, function.__name__, function.__module__
+        _loops[f"{self.__module__}.{self.__name__}"] = self
 
     def __call__(self, *arguments: Any) -> Any:
         """Call the compiled function."""
@@ -62,6 +67,15 @@ class CompiledLoop:
     def signatures(self) -> list[Any]:
         """The types of arguments that it is compiled for in this process, as numba's functions say them."""
         return self.own.signatures if "own" in self.__dict__ else []  # type: ignore[attr-defined]
+
+    @cached_property
+    def is_kept(self) -> bool:
+        """Whether its machine code for this processor and this text of its file is kept on disk."""
+        from numba.core.registry import cpu_target
+
+        own: Any = self.own
+        processor = cpu_target.target_context.codegen().magic_tuple()
+        return any(key[1] == processor for key in own._cache._cache_file._load_index())
 
     @cached_property
     def own(self) -> Callable[..., Any]:
@@ -88,28 +102,47 @@ class CompiledInstruction(CompiledLoop):
         return intrinsic(self.function)
 
 
+def plain(array: Any) -> Any:
+    """The same memory as a plain array that cannot be written: one type, for which loops are compiled once."""
+    import numpy
+
+    view = numpy.asarray(array).view()
+    view.flags.writeable = False
+    return view
+
+
 def pays(numbers: int, *loops: Any) -> bool:
-    """Whether so many multiplications are worth loops of numba, or these are ready: compiled here or kept on disk."""
-    # Where they are not, or another thread is `compiling`, the same is computed in NumPy (`visir.retrieval.few`): the
-    # first answer of a new process then comes half a second earlier, and none waits for the compiler.
-    if numbers > FEW or not _compilers:
-        return numbers > FEW or all(_ready(loop, numbers) for loop in loops)
-    return threading.get_ident() in _compilers
-
-
-def _ready(loop: Any, numbers: int) -> bool:
-    """Whether a loop is called without waiting for the compiler, or was spared so often that the wait has paid."""
-    if loop in _known_ready:  # asked with every search: numba takes longer to list the signatures
+    """Whether loops of numba are worth it for so many multiplications: they are compiled here, or kept on disk."""
+    # A thread that is `compiling` calls all loops. Numba has one lock for what is not yet compiled or loaded, so the
+    # others call meanwhile what is ready in this process, and compute the rest in NumPy.
+    if threading.get_ident() in _compilers:
         return True
-    name = f"{loop.__module__}.{loop.__name__}"
-    _spared[name] += numbers
-    ready = bool(loop.signatures) or _spared[name] > COMPILING
-    if not ready and ("numba" in sys.modules or _spared[name] > FEW):
-        compiled: Any = loop.own if isinstance(loop, CompiledLoop) else loop
-        ready = Path(compiled._cache._cache_file._index_path).exists()
-    if ready:
-        _known_ready.add(loop)
+    ready = True
+    for loop in loops:
+        ready = (loop in _known_ready or _ready(loop, numbers)) and ready
     return ready
+
+
+def _ready(given: Any, numbers: int) -> bool:
+    """Whether a loop can be called without waiting for the compiler; where it was spared often, it soon will be."""
+    name = f"{given.__module__}.{given.__name__}"
+    loop = _loops[name]
+    _spared[name] += numbers
+    worth = "numba" in sys.modules or _spared[name] > FEW
+    if loop.signatures or (worth and not _compilers and loop.is_kept):
+        _known_ready.add(given)
+        return True
+    if _spared[name] > FEW and not _compilers and loop.__module__ not in _rehearsed:
+        _rehearsed[loop.__module__] = threading.Thread(
+            target=_rehearse, args=(loop.function.__globals__["rehearse"],), name="visir-compiling", daemon=True
+        )
+        _rehearsed[loop.__module__].start()
+    return False
+
+
+def _rehearse(rehearsal: Callable[[], None]) -> None:
+    with _one_rehearsal, compiling():
+        rehearsal()
 
 
 @contextmanager
@@ -121,3 +154,17 @@ def compiling() -> Iterator[None]:
         yield
     finally:
         _compilers.discard(thread)
+
+
+def _after_fork() -> None:
+    """In a forked process no thread compiles, and none holds numba's lock."""
+    global _one_rehearsal
+    _compilers.clear()
+    _rehearsed.clear()
+    _one_rehearsal = threading.Lock()
+    if "numba.core.compiler_lock" in sys.modules:
+        sys.modules["numba.core.compiler_lock"].global_compiler_lock._lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -81,6 +81,8 @@ def spread_parts(n: int, work: Callable[[int, int], None]) -> None:
 
 def piece(n: int, share: Share) -> tuple[int, int]:
     """The share of [0, n), cut at multiples of 16 (a cache line of float32)."""
+    if share == (0.0, 1.0):
+        return 0, n
     start, stop = (min(n, round(n * edge / _PIECE) * _PIECE) if edge < 1 else n for edge in share)
     return start, stop
 

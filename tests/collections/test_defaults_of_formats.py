@@ -22,3 +22,9 @@ def test_a_reader_has_the_defaults_of_its_options(one: Format) -> None:
     for name, default in defaults.items():
         if name in parameters and parameters[name].default is not inspect.Parameter.empty:
             assert parameters[name].default == default, name
+
+
+@pytest.mark.parametrize("one", EVERY, ids=lambda one: one.name)
+def test_an_option_is_listed_once(one: Format) -> None:
+    names = [option.name for option in one.options]
+    assert len({*names}) == len(names)

@@ -17,6 +17,7 @@ from visir.collections import open_collection, portable
 from visir.collections.formats import FORMATS, JUDGEMENTS
 from visir.collections.sources import Format
 from visir.errors import CollectionError, VisirError
+from visir.products.opening import FORMATS as CATALOGUES
 
 LISTS = [{"image": "a.jpg", "caption": "x"}]
 COCO = {"images": [{"id": 1, "file_name": "a.jpg"}], "annotations": [{"id": 1, "image_id": 1, "caption": "x"}]}
@@ -124,7 +125,7 @@ def test_the_working_directory_may_change(write, tmp_path, monkeypatch) -> None:
 def test_every_reader_is_registered() -> None:
     modules = [import_module(entry.name) for entry in pkgutil.walk_packages(collections.__path__, "visir.collections.")]
     described = [value for module in modules for value in vars(module).values() if isinstance(value, Format)]
-    registered = [one for registry in (FORMATS, JUDGEMENTS) for _, one in registry.items()]
+    registered = [one for registry in (FORMATS, JUDGEMENTS, CATALOGUES) for _, one in registry.items()]
     assert described
     assert [form.name for form in described if not any(form is one for one in registered)] == []
 

@@ -160,6 +160,53 @@ def test_metadata_whose_name_leads_out_of_its_zip(write, tmp_path) -> None:
     assert not list(tmp_path.parent.glob("metadata.csv")) and not (tmp_path / "metadata.csv").exists()
 
 
+TABLE = {"images/1.png": RED, "images/2.png": BLUE, "captions.csv": b"image,caption\n1.png,one\n2.png,two\n"}
+TASK = {
+    "t/corpus.jsonl": b'{"_id": "d", "image": "1.png"}\n',
+    "t/queries.jsonl": b'{"_id": "q", "text": "red"}\n',
+    "t/qrels/test.tsv": b"query-id\tcorpus-id\tscore\nq\td\t1\n",
+    "t/images/1.png": RED,
+}
+
+
+@pytest.mark.parametrize("name", ["a.zip", "a.tar", "table:a.zip"])
+def test_a_table_in_an_archive_beside_its_pictures(write, tmp_path, monkeypatch, name: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = write_tar(Path("a.tar"), TABLE) if name == "a.tar" else write("a.zip", TABLE)
+    Path("1.png").write_bytes(LIME)  # the archive's own pictures come first
+    found = open_collection(name)
+    assert captions(found) == [("1.png", "one"), ("2.png", "two")]
+    assert colours(found) == [(255, 0, 0), (0, 0, 255)] and found.images["archive"].to_pylist() == [path.name] * 2
+    assert found.source == f"table captions.csv in {path.name}; images: 2 of 2 found in {path.name}"
+
+
+def test_a_task_in_an_archive_and_tables_that_are_none(write) -> None:
+    task = visir.open(write("task.zip", TASK))
+    assert task.tasks == ("t2i",) and task.documents.places["archive"].to_pylist() == ["task.zip"]
+    readme = write(
+        "plain.zip", {"1.png": RED, "prices.csv": b"a,b\n1,2\n", "../evil.csv": b"image,caption\n1.png,one\n"}
+    )
+    assert open_collection(readme).captions.num_rows == 0
+    with refused(CollectionError, "captions.csv", 2):
+        open_collection(write("bad.zip", TABLE | {"captions.csv": b"image,caption\n1.png\n"}))
+
+
+def test_names_of_a_zip_with_backslashes(write, tmp_path) -> None:
+    path = tmp_path / "back.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in {"up\\": b"", **TABLE, "up/3.png": LIME}.items():
+            member = zipfile.ZipInfo()
+            member.filename = name if name.startswith("up") else name.replace("/", "\\")
+            archive.writestr(member, data)
+    found = open_collection(path, images=path)
+    assert captions(found) == [("1.png", "one"), ("2.png", "two")]
+    photos = open_collection(f"photos:{path}")
+    assert photos.images["id"].to_pylist() == ["images/1.png", "images/2.png", "up/3.png"]
+    assert colours(photos) == [(255, 0, 0), (0, 0, 255), (0, 255, 0)]
+    streamed = InputFiles(path)
+    assert [picture.id for picture in streamed.pictures(streamed.files[0])] == photos.images["id"].to_pylist()
+
+
 def test_texts_in_a_folder_of_their_own(write, tmp_path) -> None:
     for name in ("1", "2"):
         write(f"d/images/train/{name}.png", RED)

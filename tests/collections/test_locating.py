@@ -187,3 +187,52 @@ def test_texts_of_few_pictures_are_no_captions(write, tmp_path) -> None:
 def test_a_table_in_two_or_four_bytes_a_letter(write, encoding: str) -> None:
     path = write("t.csv", "image,caption\na.jpg,a red square\n".encode(encoding))
     assert open_collection(path).captions["text"].to_pylist() == ["a red square"]
+
+
+def test_a_file_is_the_picture_of_one_name(write) -> None:
+    """`a/1.jpg` is not at hand, and `b/1.jpg` is another picture."""
+    path = write("c.csv", b"image,caption\na/1.jpg,red\nb/1.jpg,blue\n./b/1.jpg,the same\n")
+    write("b/1.jpg", PICTURES["b.jpg"])
+    found = open_collection(path)
+    assert found.images["path"].to_pylist() == [None, "b/1.jpg", "b/1.jpg"]
+    assert "1 name without a picture" in found.source and "a/1.jpg is not b/1.jpg" in found.source
+    path = write("c.csv", b"image,caption\na/1.jpg,red\nc/1.jpg,blue\n")
+    found = open_collection(path)
+    assert found.images["path"].to_pylist() == [None, None], "nothing says which of the two it is"
+    assert "2 names without a picture" in found.source and "images: 0 of 2 found" in found.source
+
+
+def test_an_address_that_fits_several_files_is_none_of_them(write) -> None:
+    path = write("c.csv", b"url,caption\nhttp://x.org/1.jpg,red\nhttp://x.org/b.jpg,blue\n")
+    for name in ("one/1.jpg", "two/1.jpg", "b.jpg"):
+        write(name, PICTURES["b.jpg"])
+    assert open_collection(path).images["path"].to_pylist() == [None, "b.jpg"]
+
+
+def test_tables_among_photos_are_named_with_the_call_that_reads_them(write, tmp_path) -> None:
+    write("f30k/images/a.jpg", PICTURES["a.jpg"])
+    write("f30k/images/results.csv", b"image_name| comment_number| comment\na.jpg| 0| a red square\n")
+    write("f30k/annotations/val.json", karpathy())
+    write("f30k/list.json", b'[{"id": 1, "picture": "a.jpg", "turns": "none"}]')
+    write("f30k/images/a.jpg.json", b'{"image": "a.jpg", "caption": "of a photo, as Google writes them"}')
+    found = open_collection(tmp_path / "f30k")
+    assert found.captions.num_rows == 0
+    assert "images/results.csv is not read (table of pictures and captions): visir.open(" in found.source
+    assert "annotations/val.json is not read" in found.source
+    assert "list.json is not read, its columns have to be named" in found.source
+    assert "a.jpg.json is" not in found.source
+    assert open_collection(tmp_path / "f30k/images/results.csv").captions["text"].to_pylist() == ["a red square"]
+
+
+def test_a_folder_of_img2dataset_is_its_pictures_and_texts(write, tmp_path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    write("out/00000/000000000.jpg", PICTURES["a.jpg"])
+    write("out/00000/000000000.txt", b"a red square")
+    write("out/00000/000000000.json", b'{"url": "http://x.org/a.jpg", "key": "000000000"}')
+    listed = pa.table({"url": ["http://x.org/a.jpg"], "caption": ["a red square"], "key": ["000000000"]})
+    pq.write_table(listed, tmp_path / "out" / "00000.parquet")
+    found = open_collection(tmp_path / "out")
+    assert found.captions["text"].to_pylist() == ["a red square"]
+    assert found.images["path"].to_pylist() == ["00000/000000000.jpg"]

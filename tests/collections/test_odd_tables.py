@@ -188,3 +188,24 @@ def test_columns_of_published_samples(tmp_path: Path) -> None:
         "image_id": "", "product": "B1", "price": 12.99, "currency": "USD", "brand": "Bic",
         "category": ["Office/Pens"], "pictures": ["l.jpg"],
     }  # fmt: skip
+
+
+def test_the_remedy_is_said_once_for_each_table(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("image,caption\na.jpg,one,two\n,nowhere\nb.jpg\n")
+    with pytest.raises(CollectionError) as raised:
+        visir.open(tmp_path / "t.csv", images="none")
+    assert raised.value.message.count("bad_rows=skip") == 1
+    assert [f"line {line}" in raised.value.message for line in (2, 3, 4)] == [True] * 3
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+def test_captions_by_picture_in_json(tmp_path: Path, indent: int | None) -> None:
+    written = {"a.jpg": ["a dog", "a pet"], "dir/b.PNG": "a cat"}
+    (tmp_path / "captions.json").write_text(json.dumps(written, indent=indent))
+    found = visir.open(tmp_path / "captions.json", images="none")
+    assert list(found) == [("a.jpg", ["a dog", "a pet"]), ("dir/b.PNG", ["a cat"])]
+    (tmp_path / "ids.json").write_text(json.dumps({"000001": ["a dog"]}, indent=indent))
+    for source in (tmp_path / "ids.json", f"table:{tmp_path / 'ids.json'}"):
+        with pytest.raises(CollectionError) as raised:
+            visir.open(source, images="none")
+        assert "'000001' is no name of a picture" in str(raised.value)

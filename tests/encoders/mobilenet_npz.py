@@ -24,8 +24,8 @@ from visir.encoders.base import Encoder
 from visir.encoders.intake import Pixels
 from visir.encoders.models.image_processors import ImageInput
 from visir.encoders.models.onnx_image import INPUT
-from visir.encoders.weights import hash_file
 from visir.errors import EncoderError
+from visir.files import hash_file
 from visir.records import EncoderCard
 
 _AT_ONCE = 16

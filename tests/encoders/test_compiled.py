@@ -22,8 +22,8 @@ from refusals import refused
 from visir.cli import encode
 from visir.encoders import load
 from visir.encoders.devices import has_bfloat16_units
-from visir.encoders.models import compiled
-from visir.encoders.models.compiled import COMPILED
+from visir.encoders.models import exported
+from visir.encoders.models.exported import COMPILED
 from visir.errors import EncoderError
 from visir.records import Items
 from visir.storage import ContentStore
@@ -81,7 +81,7 @@ def test_it_is_compiled_once_and_only_what_is_needed(tmp_path: Path, monkeypatch
     vectors = load(tmp_path / "model", device="openvino").encode_texts(TEXTS)
     root = ContentStore(COMPILED).root
     assert len(list(root.rglob("network.xml"))) == 1  # texts alone
-    monkeypatch.setattr(compiled, "_converted", lambda *of: pytest.fail("compiled again"))
+    monkeypatch.setattr(exported, "_converted", lambda *of: pytest.fail("compiled again"))
     assert np.array_equal(load(tmp_path / "model", device="openvino").encode_texts(TEXTS), vectors)
     in_bfloat16 = load(tmp_path / "model", device="openvino", dtype="bfloat16")  # from the same file
     assert in_bfloat16.card.dtype == "bfloat16 (openvino)"
@@ -102,7 +102,7 @@ def test_other_weights_are_compiled_anew(tmp_path: Path) -> None:
 
 def test_a_network_with_other_vectors_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tiny.save("clip", tmp_path / "model")
-    monkeypatch.setattr(compiled, "LARGEST_DIFFERENCE", -1.0)
+    monkeypatch.setattr(exported, "LARGEST_DIFFERENCE", -1.0)
     with refused(EncoderError, code="compiled-tower-gives-other") as fault:
         load(tmp_path / "model", device="openvino").encode_texts(TEXTS)
     assert "--device cpu" in str(fault.value)
@@ -142,7 +142,7 @@ def test_int8_is_near_and_kept_apart(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert 1e-7 < difference.max() < 0.02
     root = ContentStore(COMPILED).root
     assert len(list(root.rglob("network.xml"))) == 4  # two towers, each in float32 and in int8
-    monkeypatch.setattr(compiled, "_converted", lambda *of: pytest.fail("compiled again"))
+    monkeypatch.setattr(exported, "_converted", lambda *of: pytest.fail("compiled again"))
     again = load(tmp_path / "model", device="openvino", dtype="int8")
     assert np.array_equal(again.encode_texts(TEXTS), rounded.encode_texts(TEXTS))
 
@@ -157,7 +157,7 @@ def test_pictures_in_int8_do_not_depend_on_their_company(tmp_path: Path) -> None
 
 def test_int8_is_refused_where_it_changes_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tiny.save("clip", tmp_path / "model")
-    monkeypatch.setattr(compiled, "LARGEST_INT8_DIFFERENCE", 1e-9)
+    monkeypatch.setattr(exported, "LARGEST_INT8_DIFFERENCE", 1e-9)
     with refused(EncoderError, "text", code="int8-tower-gives-other") as fault:
         load(tmp_path / "model", device="openvino", dtype="int8").encode_texts(TEXTS)
     assert "leave --dtype out" in str(fault.value)
@@ -219,7 +219,7 @@ def test_a_signal_after_two_networks_are_freed() -> None:
 import faulthandler, os, signal
 import numpy as np, openvino
 from openvino import opset13 as operations
-from visir.encoders.models.compiled import CompiledTower
+from visir.encoders.models.exported import CompiledTower
 
 def network():
     x = operations.parameter([-1, 3], np.float32)

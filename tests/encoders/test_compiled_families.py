@@ -23,7 +23,7 @@ from sentence_transformers import models as modules
 from refusals import refused
 from visir.encoders import load
 from visir.encoders.models import sentence
-from visir.encoders.models.compiled import COMPILED
+from visir.encoders.models.exported import COMPILED
 from visir.encoders.models.towers import TowersEncoder, write_towers
 from visir.encoders.towers.base import Head, HeadSpec, Tower
 from visir.encoders.towers.gru import GRUBackbone, WordVocabulary

@@ -10,7 +10,7 @@ pytest.importorskip("openvino", reason="the extra openvino is not installed")
 import openvino
 from openvino import opset13 as operations
 
-from visir.encoders.models.compiled import CompiledTower, quantise, steps_of
+from visir.encoders.models.exported import CompiledTower, quantise, steps_of
 
 WEIGHTS = np.array([[2.54, -1.27, 0.02], [0, 0, 0], [-0.127, 0.0635, 0.001]], np.float32)
 

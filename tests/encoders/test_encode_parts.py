@@ -40,21 +40,14 @@ from visir.cli.encode import encode as encode_verb
 from visir.collections import open_collection, streams
 from visir.collections.check import check
 from visir.collections.streams import InputFiles
-from visir.encoders import Encoder, Parts, Store, encode, encode_parts, load, parts_folder
+from visir.encoders import Encoder, Parts, Store, claims, encode, encode_parts, load, parts_folder
 from visir.encoders import parts as working
+from visir.encoders.claims import LeaseState, PartLease, SharedPlace, lease_states, open_place
 from visir.encoders.parts import waiting_line
-from visir.encoders.parts_folder import (
-    LeaseState,
-    PartLease,
-    SharedPlace,
-    lease_states,
-    open_place,
-    read_card,
-    read_part,
-)
+from visir.encoders.parts_folder import read_card, read_part
 from visir.errors import CollectionError, EmbeddingError, EncoderError, ImageError, VisirError
 from visir.records import EncoderCard
-from visir.remote import UnreachableError
+from visir.remote import RemoteFolder, UnreachableError
 from watched_streams import Watched
 
 WORKER = Path(__file__).with_name("parts_worker.py")
@@ -948,7 +941,7 @@ def test_elsewhere_parts_hold_what_they_hold_here(source: Path, tmp_path: Path, 
 
 def test_a_store_that_often_does_not_answer_is_asked_again(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fsspec.register_implementation("flaky", Flaky, clobber=True)
-    monkeypatch.setattr(working, "RETRY_SECONDS", (0.0,) * 4)
+    monkeypatch.setattr(claims, "RETRY_SECONDS", (0.0,) * 4)
     Flaky.store.clear()
     for path in source.glob("*.tar"):
         MemoryFileSystem.pipe_file(Flaky(), f"/in/{path.name}", path.read_bytes())
@@ -965,6 +958,30 @@ def test_a_store_that_often_does_not_answer_is_asked_again(source: Path, monkeyp
         except VisirError:
             continue
     assert sizes == [10] * 5 and Flaky.lost
+
+
+def test_a_part_whose_upload_failed_is_not_encoded_again(
+    source: Path, tmp_path: Path, memory: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claims, "RETRY_SECONDS", (0.0,))
+    monkeypatch.setenv("VISIR_CACHE", str(tmp_path / "cache"))
+    publish, first = RemoteFolder.publish, Means()
+
+    def fails(*_: object) -> bool:
+        raise UnreachableError("memory://bucket/parts cannot be reached.")
+
+    monkeypatch.setattr(RemoteFolder, "publish", fails)
+    with pytest.raises(UnreachableError):
+        encode_parts(first, source, "memory://bucket/parts", batch_size=4)
+    assert sum(first.seen) == 10  # one file, once
+    monkeypatch.setattr(RemoteFolder, "publish", publish)
+    second = Means()
+    made = encode_parts(second, source, "memory://bucket/parts", batch_size=4)
+    assert sum(second.seen) == 40 and made.files == 5 and made.parts.status().is_complete
+    here = encode_parts(Means(), source, tmp_path / "parts", batch_size=4)
+    for there, own in zip(made.parts, here.parts, strict=True):
+        assert there.ids.equals(own.ids) and np.array_equal(there.vectors, own.vectors)
+    assert not list((tmp_path / "cache").rglob("*.parquet"))
 
 
 def test_on_a_server_that_speaks_s3(source: Path, s3: Any, tmp_path: Path) -> None:
@@ -1119,10 +1136,10 @@ def test_what_was_half_written_is_cleared_away_wherever_it_is(tmp_path: Path) ->
 
 
 def test_a_process_that_cannot_be_seen_is_not_called_dead() -> None:
-    own = parts_folder._this_process()
+    own = claims._this_process()
     machine, number, started = own.split("/")
-    assert not any(map(parts_folder.is_gone, ("", own, f"another:1/{number}/{started}")))
-    assert parts_folder.is_gone(f"{machine}/{number}/1") and parts_folder.is_gone(f"{machine}/{2**22 + 1}/{started}")
+    assert not any(map(claims.is_gone, ("", own, f"another:1/{number}/{started}")))
+    assert claims.is_gone(f"{machine}/{number}/1") and claims.is_gone(f"{machine}/{2**22 + 1}/{started}")
 
 
 def test_a_part_that_was_cut_later_is_named_by_the_status(tmp_path: Path) -> None:
@@ -1177,7 +1194,7 @@ def test_pictures_that_were_set_aside_are_tried_again_when_asked(tmp_path: Path)
 
 
 def test_what_a_living_writer_has_begun_is_not_cleared(tmp_path: Path) -> None:
-    place = parts_folder.open_place(tmp_path / "parts")
+    place = claims.open_place(tmp_path / "parts")
     first = PartLease.take(place, "00000", None, 120)
     assert first is not None
     begun = tmp_path / "parts" / parts_folder.FOLDER / f".new-{first.writer}"

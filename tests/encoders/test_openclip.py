@@ -50,6 +50,7 @@ def unit(vectors: np.ndarray) -> np.ndarray:
         ("tiny-ViT", "tiny-ViT"),
         ("tiny-ViT-quickgelu", "tiny-ViT"),
         ("tiny-CoCa", "tiny-CoCa"),
+        ("tiny-PE-Core", "tiny-PE-Core"),
     ],
 )
 def test_equals_the_reference(zoo: Path, architecture: str, weights: str) -> None:

@@ -14,11 +14,14 @@ import pytest
 import scipy.sparse
 import torch
 from encoder_toys import photos
+from PIL import Image
 
 import visir
 from refusals import refused
-from visir.encoders import Encoder, Store, encode_detailed
+from visir.encoders import Encoder, InputBatch, Store, compose, encode_detailed
 from visir.encoders.base import hash_code
+from visir.encoders.models.joined import ImageViews, JoinedTexts
+from visir.encoders.models.sentence import ReducedEncoder
 from visir.errors import EmbeddingError, EncoderError
 from visir.records import EncoderCard, Items
 
@@ -156,7 +159,7 @@ def test_a_class_needs_a_method_only(tmp_path: Path) -> None:
     assert (model.card.name, model.card.is_versioned) == ("Mine", False)
     with refused(EncoderError, "Nothing", code="takes-neither-images-nor") as error:
         visir.encode(type("Nothing", (Encoder,), {})(), TEXTS)
-    assert "embed_texts(self, texts)" in error.value.hint
+    assert "forward(self, batch, role)" in error.value.hint
     with refused(EncoderError, code="length-vectors-not-known"):
         _ = Mine().dimension
     with pytest.raises(AttributeError, match="no attribute 'dimensions'"):
@@ -287,3 +290,98 @@ def test_a_system_that_is_evaluated_again_computes_its_vectors_anew(tmp_path: Pa
     first = visir.evaluate(collection, system).result.mean("t2i", "mrr")
     factor[0] = -1.0
     assert visir.evaluate(collection, system).result.mean("t2i", "mrr") != first
+
+
+class Of010(Encoder):
+    """As visir 0.1.0 asked for it: a method for each kind of input, and a role that it keeps."""
+
+    card = EncoderCard("mine", "custom", revision="1")
+    distinguishes_roles = True
+    dimension = 3
+
+    def preprocess(self, image: Any) -> Any:
+        return np.asarray(image, np.float32) + (self._role == "query")
+
+    def embed_images(self, batch: Any) -> Any:
+        return np.stack([pixels.mean((0, 1)) for pixels in batch])
+
+    def embed_texts(self, texts: Any) -> Any:
+        return [[len(text), text.count(" "), 1 + (self._role == "query")] for text in texts]
+
+    def embed_texts_with_images(self, texts: Any, batch: Any) -> Any:
+        return np.add(self.embed_texts(texts), self.embed_images(batch))
+
+
+class OfToday(Encoder):
+    """The same in two methods, which are told the role."""
+
+    card = EncoderCard("mine", "custom", revision="1")
+    modalities = frozenset({"image", "text", "text+image"})
+    distinguishes_roles = True
+    dimension = 3
+
+    def prepare(self, item: Any, role: str) -> Any:
+        if isinstance(item, str):
+            return [len(item), item.count(" "), 1 + (role == "query")]
+        return np.asarray(item, np.float32) + (role == "query")
+
+    def forward(self, batch: InputBatch, role: str) -> Any:  # type: ignore[override]
+        images = 0 if batch.images is None else np.stack([pixels.mean((0, 1)) for pixels in batch.images])
+        return images + (0 if batch.texts is None else np.array(batch.texts))
+
+
+@pytest.mark.parametrize("role", ["query", "document"])
+def test_a_class_for_the_first_version_gives_what_two_methods_give(tmp_path: Path, role: Any) -> None:
+    old, new, collection = Of010(), OfToday(), photos(tmp_path / "photos", 5)
+    texts, pictures = (
+        ["a red boat", "two dogs", "rain on a roof"],
+        [Image.new("RGB", (8, 8), (i, 2, 3)) for i in range(3)],
+    )
+    assert old.modalities == new.modalities == {"image", "text", "text+image"}
+    both = [{"text": text, "image": picture} for text, picture in zip(texts, pictures, strict=True)]
+    for number, (source, modality) in enumerate(
+        [(collection, "image"), (collection, "text"), (texts, None), (both, None)]
+    ):
+        expected, found = (
+            visir.encode(each, source, modality, role=role, store=tmp_path / f"{number} {type(each).__name__}")  # type: ignore[arg-type]
+            for each in (old, new)
+        )
+        assert np.array_equal(expected.vectors, found.vectors) and len(found) >= 3
+    # Encoders over it, which call nothing but `prepare` and `forward`.
+    for over in (
+        lambda encoder: JoinedTexts([encoder, visir.load("bow:8")]),
+        lambda encoder: ReducedEncoder(encoder, name="first", dimension=2),
+        lambda encoder: compose(encoder, "sum(0.3)"),
+        lambda encoder: ImageViews(encoder, ["whole", "centre"]),
+    ):
+        mine, theirs = over(new), over(old)
+        if "text" in mine.modalities:
+            assert np.array_equal(mine.encode_texts(texts, role), theirs.encode_texts(texts, role))
+            alike = [each.for_role(role).embed_texts_alike(texts) for each in (mine, theirs)]
+            assert np.array_equal(*alike)
+        if "image" in mine.modalities:
+            assert np.array_equal(mine.encode_images(pictures, role), theirs.encode_images(pictures, role))
+    query, document = (new.encode_texts(texts, each) for each in ("query", "document"))
+    assert not np.array_equal(query, document)
+
+
+def test_two_methods_say_what_they_take() -> None:
+    class Silent(Encoder):
+        def forward(self, batch: InputBatch, role: str) -> Any:  # type: ignore[override]
+            return [[1.0]] * len(batch)
+
+    with refused(EncoderError, "Silent", code="modalities-not-stated"):
+        visir.encode(Silent(), TEXTS)
+
+    class Pictures(Silent):
+        modalities = frozenset({"image"})
+
+    with refused(EncoderError, code="encodes-no"):
+        Pictures().encode_texts(["a dog"])
+
+    class Wrong(Pictures):
+        def forward(self, batch: InputBatch, role: str) -> Any:  # type: ignore[override]
+            return np.zeros((5, 2))
+
+    with refused(EncoderError, code="returned-numbers-shape-expected"):
+        Wrong().forward(InputBatch(images=[1, 2]), "document")

@@ -11,7 +11,7 @@ import pytest
 import visir
 from refusals import refused
 from visir.encoders.checkpoints import save_part, write_description
-from visir.encoders.composed import split_rule
+from visir.encoders.loading import split_rule
 from visir.encoders.models.joined import JoinedTexts
 from visir.errors import EncoderError
 from visir.options import split_mark, with_option

@@ -23,6 +23,7 @@ from visir.encoders.encoding import alignment
 from visir.encoders.shards import Shard, encode_shard, join_shards
 from visir.errors import CollectionError, ConfigurationError, EmbeddingError, EncoderError, ImageError
 from visir.records import Collection, Embeddings, EncoderCard, Modality
+from visir.remote import RemoteFolder, UnreachableError
 from visir.shortcuts import inject
 
 FILES = ("vectors.npy", "ids.parquet")
@@ -300,7 +301,7 @@ def test_of_two_processes_at_one_shard_the_second_finds_it_finished(
     slow, late = Means(pause=0.8), Means()
 
     def encode_late() -> None:
-        while not list(place.glob("*/.1-of-1")):
+        while not list(place.glob("leases/*-1-of-1.*")):
             time.sleep(0.01)
         results.append(encode_shard(late, items, Shard(1, 1), place=place, store=Store(tmp_path / "late")))
 
@@ -312,6 +313,45 @@ def test_of_two_processes_at_one_shard_the_second_finds_it_finished(
     assert late.seen == [] and results[0].computed == 0 and results[0].complete
     assert "another process is encoding shard 1/1; waiting for it" in capsys.readouterr().err
     assert [path.name for path in place.rglob(".*")] == []
+
+
+def test_a_shard_whose_upload_failed_is_not_encoded_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    items, place = photos(tmp_path / "photos", 8).items("image"), "memory://bucket/shards"
+    store, first, create = Store(tmp_path / "store"), Means(), RemoteFolder.create
+
+    def fails(self: RemoteFolder, name: str, data: bytes, writer: str = "") -> bool:
+        if name.endswith(".npz"):
+            raise UnreachableError(f"{self.place}/{name} cannot be reached.")
+        return create(self, name, data, writer)
+
+    monkeypatch.setattr(RemoteFolder, "create", fails)
+    with pytest.raises(UnreachableError):
+        encode_shard(first, items, Shard(1, 2), place=place, store=store)
+    assert sum(first.seen) == 4
+    monkeypatch.setattr(RemoteFolder, "create", create)
+    second, third = Means(), Means()
+    again = encode_shard(second, items, Shard(1, 2), place=place, store=store)
+    assert second.seen == [] and (again.computed, again.finished) == (0, (1,))
+    assert encode_shard(third, items, Shard(2, 2), place=place, store=store).complete
+    entry = join_shards(Means(), items, place=place, store=store)
+    one = encode_detailed(Means(), items, store=Store(tmp_path / "one"))
+    assert whole(entry.folder) == whole(one.folder)
+    assert not list((tmp_path / "store").rglob("*.npz")) and RemoteFolder(place).listing("leases") == {}
+
+
+def test_of_two_processes_at_one_shard_elsewhere_one_encodes(tmp_path: Path) -> None:
+    items, place = photos(tmp_path / "photos", 8).items("image"), "memory://bucket/two"
+    models, results = [Means(pause=0.3), Means(pause=0.3)], list[Any]()
+
+    def work(model: Means) -> None:
+        results.append(encode_shard(model, items, Shard(1, 1), place=place, store=Store(tmp_path / str(id(model)))))
+
+    threads = [threading.Thread(target=work, args=(model,)) for model in models]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(sum(model.seen) for model in models) == [0, 8] and all(result.complete for result in results)
 
 
 def test_what_a_killed_process_had_begun_to_write_is_removed_by_the_next(tmp_path: Path, place: Path) -> None:

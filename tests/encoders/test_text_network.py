@@ -22,9 +22,8 @@ import tiny_dual
 import tiny_transformers as tiny
 
 from visir.encoders import Encoder, load
-from visir.encoders.models import text_network
-from visir.encoders.models import text_network as text_network_files
-from visir.encoders.models.text_network import TEXT_NETWORKS, keep_text_network, key_of
+from visir.encoders.models import exported
+from visir.encoders.models.exported import TEXT_NETWORKS, keep_text_network, key_of
 from visir.library import update
 from visir.library.layout import LibraryError
 from visir.library.searcher import Searcher
@@ -52,13 +51,13 @@ def _near(own: np.ndarray, reference: np.ndarray) -> bool:
 def test_vectors_are_those_of_pytorch(kind: str, tmp_path: Path) -> None:
     encoder = _model(kind, tmp_path / "model")
     is_kept = keep_text_network(encoder)
-    network = text_network.text_network(encoder.card)
+    network = exported.text_network(encoder.card)
     assert is_kept == (network is not None)
     assert is_kept, _reason(encoder)
     if network is not None:
         for texts in (TEXTS, TEXTS[:1], TEXTS[2:3], TEXTS[::-1]):
             assert _near(network.encode_texts(texts), encoder.encode_texts(texts))
-        once = text_network.text_network(encoder.card, once=True)
+        once = exported.text_network(encoder.card, once=True)
         assert once is not None
         assert _near(once.encode_texts(TEXTS[:1]), encoder.encode_texts(TEXTS[:1]))
         assert _near(once.encode_texts(TEXTS), encoder.encode_texts(TEXTS))
@@ -76,19 +75,19 @@ def _reason(encoder: Encoder) -> str:
 def test_other_weights_and_models_without_any_have_none(tmp_path: Path) -> None:
     encoder = _model("clip", tmp_path / "model")
     assert keep_text_network(encoder)
-    assert text_network.text_network(replace(encoder.card, weights="0" * 32)) is None
-    assert text_network.text_network(replace(encoder.card, name="moved")) is not None
+    assert exported.text_network(replace(encoder.card, weights="0" * 32)) is None
+    assert exported.text_network(replace(encoder.card, name="moved")) is not None
     for name in ("pixels", "bow"):
         assert not keep_text_network(load(name))
 
 
 def test_one_with_other_vectors_is_refused_and_not_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = _model("clip", tmp_path / "model")
-    monkeypatch.setattr(text_network_files, "LARGEST_DIFFERENCE", -1.0)
+    monkeypatch.setattr(exported, "LARGEST_DIFFERENCE", -1.0)
     begun: list[int] = []
     assert not keep_text_network(encoder, lambda: begun.append(1))
     assert "other vectors than PyTorch" in _reason(encoder)
-    assert text_network.text_network(encoder.card) is None
+    assert exported.text_network(encoder.card) is None
     assert not list((tmp_path / "cache").rglob("network.*"))
     assert not keep_text_network(encoder, lambda: begun.append(2))
     assert begun == [1]
@@ -107,9 +106,9 @@ def test_a_damaged_one_is_put_aside(damage: str, tmp_path: Path) -> None:
         content[-4000:] = bytes(4000)
     path.write_bytes(content[:-100] if damage == "cut" else content.replace(b"a", b"b") if "tok" in damage else content)
     with pytest.warns(UserWarning, match="damaged"):
-        assert text_network.text_network(encoder.card) is None
+        assert exported.text_network(encoder.card) is None
     assert keep_text_network(encoder)
-    assert text_network.text_network(encoder.card) is not None
+    assert exported.text_network(encoder.card) is not None
 
 
 def test_a_library_is_searched_without_pytorch(tmp_path: Path) -> None:
@@ -145,11 +144,11 @@ with Searcher.open({str(tmp_path / "own.visir")!r}, device="cpu") as searcher:
 
 
 def test_on_a_gpu_it_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_network.os.path, "exists", lambda path: path == "/dev/nvidia0")
-    assert not text_network.runs_on_processor(None)
-    assert not text_network.runs_on_processor("cuda")
-    assert not text_network.runs_on_processor("openvino")
-    assert text_network.runs_on_processor("cpu")
+    monkeypatch.setattr(exported.os.path, "exists", lambda path: path == "/dev/nvidia0")
+    assert not exported.runs_on_processor(None)
+    assert not exported.runs_on_processor("cuda")
+    assert not exported.runs_on_processor("openvino")
+    assert exported.runs_on_processor("cpu")
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
@@ -190,7 +189,7 @@ def test_a_damaged_one_that_cannot_be_renamed_is_not_used(tmp_path: Path, monkey
 
     monkeypatch.setattr(Path, "rename", refuse)
     with pytest.warns(UserWarning, match=r"it is not used, and cannot be renamed \(Read-only file system\)"):
-        assert text_network.text_network(encoder.card) is None
+        assert exported.text_network(encoder.card) is None
 
 
 def test_what_a_library_offers_is_known_without_its_model(tmp_path: Path) -> None:
@@ -207,40 +206,40 @@ def test_what_a_library_offers_is_known_without_its_model(tmp_path: Path) -> Non
 def test_a_refusal_holds_for_the_packages_of_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = _model("clip", tmp_path / "model")
     with monkeypatch.context() as patch:
-        patch.setattr(text_network_files, "LARGEST_DIFFERENCE", -1.0)
+        patch.setattr(exported, "LARGEST_DIFFERENCE", -1.0)
         assert not keep_text_network(encoder)
     assert not keep_text_network(encoder) and _reason(encoder)
     with monkeypatch.context() as patch:
-        patch.setattr(text_network, "package_versions", lambda: {"torch": "0.1"})
+        patch.setattr(exported, "package_versions", lambda: {"torch": "0.1"})
         assert keep_text_network(encoder)
     assert _reason(encoder) == ""
-    assert text_network.text_network(encoder.card) is not None
+    assert exported.text_network(encoder.card) is not None
     assert not keep_text_network(encoder)  # what is kept stays, with whatever packages
 
 
 def test_kept_and_opened_in_any_order(tmp_path: Path) -> None:
     encoder = _model("clip", tmp_path / "model")
-    assert text_network.text_network(encoder.card) is None
+    assert exported.text_network(encoder.card) is None
     assert keep_text_network(encoder)
-    first = text_network.text_network(encoder.card)
+    first = exported.text_network(encoder.card)
     shutil.rmtree(tmp_path / "cache")
     assert first is not None and first.encode_texts(["a dog"]).shape == (1, encoder.dimension)
-    assert text_network.text_network(encoder.card) is None
+    assert exported.text_network(encoder.card) is None
     assert keep_text_network(encoder)
-    assert text_network.text_network(encoder.card) is not None
+    assert exported.text_network(encoder.card) is not None
 
 
 def test_without_onnx_runtime_pytorch_encodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = _model("clip", tmp_path / "model")
-    for module in (text_network, text_network_files):
+    for module in (exported,):
         monkeypatch.setattr(module, "is_installed", lambda package: package != "onnxruntime")
     assert not keep_text_network(encoder)
     assert not (tmp_path / "cache").exists()
     monkeypatch.undo()
     monkeypatch.setenv("VISIR_CACHE", str(tmp_path / "cache"))
     assert keep_text_network(encoder)
-    monkeypatch.setattr(text_network, "is_installed", lambda package: package != "onnxruntime")
-    assert text_network.text_network(encoder.card) is None
+    monkeypatch.setattr(exported, "is_installed", lambda package: package != "onnxruntime")
+    assert exported.text_network(encoder.card) is None
 
 
 def test_a_cache_that_takes_nothing_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,14 +248,14 @@ def test_a_cache_that_takes_nothing_is_said(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setenv("VISIR_CACHE", str(tmp_path / "file" / "cache"))
     with pytest.warns(UserWarning, match="its text tower is not kept"):
         assert not keep_text_network(encoder)
-    assert text_network.text_network(encoder.card) is None
+    assert exported.text_network(encoder.card) is None
 
 
 def test_two_makers_at_once_keep_one_tower(tmp_path: Path) -> None:
     encoder = _model("clip", tmp_path / "model")
     program = f"""
 from visir.encoders import load
-from visir.encoders.models.text_network import keep_text_network
+from visir.encoders.models.exported import keep_text_network
 print("ready", flush=True)
 encoder = load({str(tmp_path / "model")!r}, device="cpu")
 input()
@@ -268,7 +267,7 @@ print(keep_text_network(encoder))
     ]
     answers = [maker.communicate("\n")[0].split() for maker in makers]
     assert sorted(answers) == [["ready", "False"], ["ready", "True"]]
-    network = text_network.text_network(encoder.card)
+    network = exported.text_network(encoder.card)
     assert network is not None and _near(network.encode_texts(TEXTS), encoder.encode_texts(TEXTS))
 
 

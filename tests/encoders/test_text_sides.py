@@ -22,11 +22,11 @@ from open_clip.tokenizer import HFTokenizer, SimpleTokenizer
 from sentence_transformers.sentence_transformer import modules
 
 from visir.encoders import Encoder, load
+from visir.encoders.models.exported import TEXT_NETWORKS, keep_text_network, key_of, text_network
 from visir.encoders.models.joined import JoinedTexts
 from visir.encoders.models.openclip import openclip_inputs
 from visir.encoders.models.small import BagOfWords
 from visir.encoders.models.text_inputs import TextInputs, TokenRules, described, inputs_of_tokenizer, read_inputs
-from visir.encoders.models.text_network import TEXT_NETWORKS, keep_text_network, key_of, text_network
 from visir.encoders.models.towers import TowersEncoder, write_towers
 from visir.encoders.towers.base import Head, HeadSpec, Tower
 from visir.encoders.towers.gru import GRUBackbone, WordVocabulary

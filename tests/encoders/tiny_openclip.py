@@ -39,6 +39,19 @@ ARCHITECTURES = {
         "custom_text": True,
     },
 }
+# PE-Core's own tower of pictures, in its smallest size, beside a small one of texts.
+ARCHITECTURES["tiny-PE-Core"] = {
+    "embed_dim": 512,
+    "vision_cfg": {
+        "image_size": 384,
+        "timm_model_name": "vit_pe_core_tiny_patch16_384",
+        "timm_model_pretrained": False,
+        "timm_pool": "map",
+        "timm_proj": None,
+    },
+    "text_cfg": {**TEXT, "context_length": 32},
+    "custom_text": True,
+}
 ARCHITECTURES["tiny-RN50-quickgelu"] = {**ARCHITECTURES["tiny-RN50"], "quick_gelu": True}
 ARCHITECTURES["tiny-ViT-quickgelu"] = {**ARCHITECTURES["tiny-ViT"], "quick_gelu": True}
 
@@ -49,7 +62,7 @@ def save_zoo(folder: Path) -> Path:
     for name, config in ARCHITECTURES.items():
         (folder / "configs" / f"{name}.json").write_text(json.dumps(config))
     open_clip.add_model_config(folder / "configs")
-    for name in ("tiny-RN50", "tiny-ViT", "tiny-CoCa"):
+    for name in ("tiny-RN50", "tiny-ViT", "tiny-CoCa", "tiny-PE-Core"):
         torch.manual_seed(3)
         save_weights(open_clip.create_model(name).eval(), folder / f"{name}.safetensors")
     return folder

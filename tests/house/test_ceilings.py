@@ -16,20 +16,23 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 LEDGER: Any = importlib.import_module("ledger")
 
 CEILINGS: dict[str, tuple[int, int]] = {
-    "core": (21, 2_690),  # wiring.py, every folder opens; names of files, compressed files and hints at both doors
+    "core": (21, 2_720),  # wiring.py, every folder opens; names of files, compressed files and hints at both doors
     "stats": (6, 1_950),  # the one place for intervals and p-values; a third of it says what each assumes
-    "storage": (7, 2_550),
+    "storage": (7, 2_580),  # forged values are damage at each door
     "records": (13, 4_900),  # the tree of categories, and variants, pictures and fields of products
-    "collections": (52, 18_050),  # the shops' exports, which stood in products/ too, with variants and sales
-    "encoders": (49, 18_900),
+    "collections": (
+        53,
+        18_700,
+    ),  # a million rows column by column; every export of a shop, which stood in products/ too
+    "encoders": (49, 19_200),  # lanes; two methods beside those of 0.1.0; claims; uploads that failed are kept
     "training + sparse": (36, 10_650),
     "robustness + shortcuts": (26, 4_250),
     "retrieval": (48, 14_250),  # runs of other tools: three columns, tables, JSON lines, lists
-    "evaluation": (50, 16_800),
+    "evaluation": (50, 16_850),
     "reports": (28, 7_450),  # side by side; tables as papers print them
     "cli": (16, 5_150),
     "library": (49, 13_500),
-    "sessions": (43, 12_250),
+    "sessions": (43, 12_270),  # days as Excel counts them
     "products": (23, 6_250),
     "studies": (6, 1_400),
     "papers (own distribution)": (22, 5_800),

@@ -24,6 +24,11 @@ from visir.retrieval.exact import SearchResult, search, search_both
 TIES: tuple[Any, ...] = ("id", "pessimistic", "optimistic", "trec")
 
 
+@pytest.fixture(autouse=True)
+def the_device_is_used_for_few_vectors_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("visir.retrieval.scan.FEW", 0)
+
+
 def assert_same(found: SearchResult, expected: SearchResult) -> None:
     assert np.array_equal(found.run.indices, expected.run.indices)
     assert np.array_equal(found.run.scores.view(np.uint32), expected.run.scores.view(np.uint32))
@@ -195,6 +200,7 @@ def test_an_index_made_for_a_gpu_says_how_it_is_searched_without(tmp_path: Path)
 
 def test_few_vectors_need_no_device_but_its_name_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("visir.retrieval.scan.pays", lambda numbers, *loops: False)  # as before numba is imported
+    monkeypatch.setattr("visir.retrieval.scan.FEW", 2**25)
     documents, queries = random_dense("image", 50, 1), random_dense("text", 5, 2)
     with pytest.raises(
         EncoderError, match=r"'cudaa' cannot be used: there is no such kind of device(.|\n)*--set device="

@@ -27,7 +27,8 @@ from verbs import Said, say, say_in
 from visir.cli.encode import encode as encode_verb
 from visir.cli.index import app
 from visir.encoders import Parts, encode, encode_parts, load, parts_folder
-from visir.encoders.parts_folder import PartLease, listed_parts, open_place
+from visir.encoders.claims import PartLease, open_place
+from visir.encoders.parts_folder import listed_parts
 from visir.errors import CollectionError, ConfigurationError, EmbeddingError, EncoderError, VisirError
 from visir.library.cli.make import make
 from visir.library.cli.search import search as search_verb

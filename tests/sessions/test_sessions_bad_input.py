@@ -9,6 +9,7 @@ import re
 import tarfile
 from collections.abc import Mapping as Named
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -330,6 +331,23 @@ def test_a_log_that_reads_but_means_something_else_is_remarked_on(tmp_path: Path
     fine = b"a,2025-02-23T00:00:00Z,page\na,2025-02-23T00:00:05.5+0100,sale\n"
     (tmp_path / "fine").mkdir()
     assert not advised(tmp_path / "fine", HEAD + fine, **iso)
+
+
+@pytest.mark.parametrize("unit", ["iso", "s", "us"])
+def test_days_as_excel_counts_them(tmp_path: Path, unit: str) -> None:
+    log = HEAD + b"a,45362.4629629630,page\na,45363,page\n"
+    (tmp_path / "given").mkdir()
+    said = advised(tmp_path / "given", log, unit=unit)
+    way = re.search(r'look like days as Excel counts them: unit = "s" with time = "(.*?)" in', said)
+    assert way, said
+    (tmp_path / "log.csv").write_bytes(log)
+    asked = mapping("csv")
+    asked = replace(asked, unit="s", events={**asked.events, "time": way[1]})
+    make(tmp_path / "log.csv", tmp_path / "out", mapping=asked)
+    times = sorted(pq.read_table(tmp_path / "out" / "events")["time"].to_pylist())
+    assert [datetime.fromtimestamp(round(time / 1e6), UTC).isoformat() for time in times] == [
+        "2024-03-11T11:06:40+00:00", "2024-03-12T00:00:00+00:00"
+    ]  # fmt: skip
 
 
 def test_python_has_what_the_verb_says(tmp_path: Path) -> None:

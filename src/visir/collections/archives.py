@@ -10,15 +10,17 @@ import tarfile
 import threading
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property, lru_cache, partial, reduce
+from itertools import accumulate, chain
 from lzma import LZMAError
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any, Protocol, TypeVar
+from weakref import WeakValueDictionary
 
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from visir.collections.picture_kinds import of_another_kind
@@ -80,7 +82,25 @@ def open_archive(path: str | Path) -> Archive:
             hint=hint if is_tar else f"supported: {', '.join(ARCHIVE_SUFFIXES)}",
             code="not-archive-read",
         )
-    return kind(path)  # type: ignore[call-arg]
+    return opened_as(kind, path)
+
+
+_Kind = TypeVar("_Kind", bound=Archive)
+_open: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
+"""Archives that somebody holds: who asks for one of them again need not look through it again."""
+
+
+def opened_as(kind: type[_Kind], path: Path) -> _Kind:
+    """The archive of a kind at a path."""
+    try:
+        status = path.stat()
+    except OSError:  # the archive says so
+        return kind(path)  # type: ignore[call-arg]
+    key = (kind, str(path), status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    opened: _Kind | None = _open.get(key)
+    if opened is None:
+        opened = _open[key] = kind(path)  # type: ignore[call-arg]
+    return opened
 
 
 class RandomFile:
@@ -108,7 +128,7 @@ class ZipArchive:
         self.path = path
         try:
             with zipfile.ZipFile(path) as opened:
-                self._members = {member.filename: member for member in opened.infolist() if not member.is_dir()}
+                self._members = zip_members(opened)
         except (zipfile.BadZipFile, NotImplementedError) as fault:  # the latter: a version that does not exist yet
             what, remedy = of_another_kind(RandomFile(path).read_at(0, 512))
             raise CollectionError(
@@ -124,7 +144,7 @@ class ZipArchive:
 
     def read(self, name: str) -> bytes:
         """The bytes of one member, checked against the checksum in the archive."""
-        member = self._members.get(name)
+        member = self._members.get(name) or self._members.get(name.replace("\\", "/"))
         if member is None:
             raise ImageError(f"{self.path}: no member {name!r}.", code="no-member")
         check_member_size(self.path, name, member.file_size, member.compress_size)
@@ -163,6 +183,16 @@ class ZipArchive:
         if len(data) != member.file_size:
             raise ImageError(f"{self.path}: {member.filename!r} is damaged (its size differs).", hint=_COPY)
         return data
+
+
+def zip_members(opened: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
+    """The files in a zip by their names; some programs of Windows write a backslash where the format has a slash."""
+    members = {member.filename: member for member in opened.infolist()}
+    members = {
+        slashed if (slashed := name.replace("\\", "/")) not in members else name: member
+        for name, member in members.items()
+    }
+    return {name: member for name, member in members.items() if not name.endswith("/")}
 
 
 def _at_most(stream: IO[bytes], size: int) -> Iterator[bytes]:
@@ -307,9 +337,7 @@ class ArrowArchive:
 
     def read(self, name: str) -> bytes:
         """The bytes of one cell."""
-        column, row = _cell(name, self.path)
-        if column not in self.table.column_names or row >= self.table.num_rows:
-            raise ImageError(f"{self.path}: no member {name!r}.", code="no-member")
+        column, row = _cell(name, self.path, self.table.schema, self.table.num_rows)
         return _cell_bytes(self.table[column][row].as_py(), self.path, name)
 
 
@@ -322,9 +350,8 @@ class ParquetArchive:
         self.path = path
         with reading_parquet(path, CollectionError):
             self._file = pq.ParquetFile(path)
-        self._starts = [0]
-        for group in range(self._file.num_row_groups):
-            self._starts.append(self._starts[-1] + self._file.metadata.row_group(group).num_rows)
+        groups = (self._file.metadata.row_group(group) for group in range(self._file.num_row_groups))
+        self._starts = [0, *accumulate(group.num_rows for group in groups)]
         self._lock = threading.Lock()
         self._group = lru_cache(maxsize=4)(self._read_group)
 
@@ -334,9 +361,7 @@ class ParquetArchive:
 
     def read(self, name: str) -> bytes:
         """The bytes of one cell."""
-        column, row = _cell(name, self.path)
-        if column not in self._file.schema_arrow.names or row >= self._starts[-1]:
-            raise ImageError(f"{self.path}: no member {name!r}.", code="no-member")
+        column, row = _cell(name, self.path, self._file.schema_arrow, self._starts[-1])
         group = bisect.bisect_right(self._starts, row) - 1
         with self._lock:
             values = self._group(group, column)
@@ -347,47 +372,86 @@ class ParquetArchive:
             return self._file.read_row_group(group, columns=[column])[column]
 
 
-@dataclass(frozen=True)
-class PictureCells:
-    """Pictures in the cells of a Parquet file."""
+def _cell_names(schema: Any, rows: int) -> Iterable[str]:
+    return (f"{column}#{row}" for column in image_columns(schema) for row in range(rows))
 
-    file: Path  # the file
-    column: str  # the column of pictures
-    others: list[str]  # the other columns
-    present: list[bool]  # (n,) whether each row has a picture
+
+def _cell(name: str, path: Path, schema: Any, rows: int) -> tuple[str, int]:
+    """The column and the row of a member."""
+    column, _, row = name.rpartition("#")
+    if not column or not row.isdecimal():
+        raise ImageError(f"{path}: no member {name!r}; members are called column#row.")
+    if column not in schema.names or int(row) >= rows:
+        raise ImageError(f"{path}: no member {name!r}.", code="no-member")
+    return column, int(row)
+
+
+def _cell_bytes(value: Any, path: Path, name: str) -> bytes:
+    if isinstance(value, dict):
+        if value.get("bytes") is None and value.get("path"):
+            beside = path.parent / value["path"]
+            if not beside.is_file():
+                raise ImageError(f"{path}: {name!r} points to {value['path']!r}, which is not there.")
+            return bytes(beside.read_bytes())
+        value = value.get("bytes")
+    if value is None:
+        raise ImageError(f"{path}: {name!r} is null.", code="is-null")
+    return bytes(value)
+
+
+class PictureCells:
+    """Where the pictures in a column of Parquet or Arrow files are, whose rows follow one another: (member, file)."""
+
+    def __init__(self, files: Mapping[str, Path], column: str) -> None:
+        self._files, self._column = list(files), column
+        present = [_present(file, column) for file in files.values()]
+        self._starts = [0, *accumulate(map(len, present))]
+        self._present = list(chain.from_iterable(present))
+
+    def __call__(self, row: int) -> tuple[str, str] | None:
+        """The member of a row and the name of its file; None where it has no picture."""
+        if not self._present[row]:
+            return None
+        file = bisect.bisect_right(self._starts, row) - 1
+        return f"{self._column}#{row - self._starts[file]}", self._files[file]
 
     @classmethod
-    def of(cls, file: Path, name: str | None) -> PictureCells | None:
-        """Those of a file; None for a file that has none."""
+    def of(cls, file: Path, column: str | None, name: str) -> tuple[PictureCells, list[str]] | None:
+        """Those of a Parquet file that is called so, and its other columns; None for a file that has none."""
         if not file.name.lower().endswith(".parquet"):
             return None
         with reading_parquet(file, CollectionError):
-            parquet = pq.ParquetFile(file)
-        columns = image_columns(parquet.schema_arrow)
-        if name is not None:
-            columns = [name] if name in columns else []
-        if not columns:
-            return None
+            schema = pq.read_schema(file)
+        held = image_columns(schema)
+        columns = held if column is None else [column] if column in held else []
         if len(columns) > 1:
             raise CollectionError(f"{file}: several columns of images: {', '.join(columns)}.", hint="say which one")
-        others = [column for column in parquet.schema_arrow.names if column not in columns]
-        with reading_parquet(file, CollectionError):
-            return cls(file, columns[0], others, _present(parquet, columns[0]))
-
-    def member(self, row: int) -> str | None:
-        """What the picture in a row is called inside the file; None where there is none."""
-        return f"{self.column}#{row}" if self.present[row] else None
+        others = [other for other in schema.names if other not in columns]
+        return (cls({name: file}, columns[0]), others) if columns else None
 
 
-def _present(parquet: pq.ParquetFile, column: str) -> list[bool]:
+def _present(file: Path, column: str) -> list[bool]:
     """(n,) whether each row has a picture. They are read for it, unless the file says that every row has one."""
-    groups = [parquet.metadata.row_group(number) for number in range(parquet.num_row_groups)]
-    leaves = [group.column(leaf) for group in groups for leaf in range(group.num_columns)]
-    bytes_of = [leaf for leaf in leaves if leaf.path_in_schema in (column, f"{column}.bytes")]
-    if all(leaf.statistics is not None and leaf.statistics.null_count == 0 for leaf in bytes_of):
-        return [True] * parquet.metadata.num_rows
-    batches = parquet.iter_batches(256, columns=[column])
-    return [valid for batch in batches for valid in batch.column(0).is_valid().to_pylist()]
+    if file.name.lower().endswith(".parquet"):
+        with reading_parquet(file, CollectionError):
+            parquet = pq.ParquetFile(file)
+            groups = [parquet.metadata.row_group(number) for number in range(parquet.num_row_groups)]
+            leaves = [group.column(leaf) for group in groups for leaf in range(group.num_columns)]
+            bytes_of = [leaf for leaf in leaves if leaf.path_in_schema in (column, f"{column}.bytes")]
+            if all(leaf.statistics is not None and leaf.statistics.null_count == 0 for leaf in bytes_of):
+                return [True] * parquet.metadata.num_rows
+            parts = [batch.column(0) for batch in parquet.iter_batches(256, columns=[column])]
+    else:
+        parts = [ArrowArchive(file).table[column]]
+    present: list[bool] = []
+    for part in parts:
+        valid = pc.is_valid(part)
+        if pa.types.is_struct(part.type):
+            names = [name for name in ("bytes", "path") if part.type.get_field_index(name) >= 0]
+            held = [pc.is_valid(pc.struct_field(part, name)) for name in names]
+            valid = pc.and_(valid, reduce(pc.or_, held))
+        present += valid.to_pylist()
+    return present
 
 
 def image_columns(schema: Any) -> list[str]:
@@ -409,27 +473,3 @@ def pictures_in_cells(path: Path) -> list[str]:
         return image_columns(pq.read_schema(path))
     except (pa.ArrowException, OSError):
         return []
-
-
-def _cell_names(schema: Any, rows: int) -> Iterable[str]:
-    return (f"{column}#{row}" for column in image_columns(schema) for row in range(rows))
-
-
-def _cell(name: str, path: Path) -> tuple[str, int]:
-    column, _, row = name.rpartition("#")
-    if not column or not row.isdecimal():
-        raise ImageError(f"{path}: no member {name!r}; members are called column#row.")
-    return column, int(row)
-
-
-def _cell_bytes(value: Any, path: Path, name: str) -> bytes:
-    if isinstance(value, dict):
-        if value.get("bytes") is None and value.get("path"):
-            beside = path.parent / value["path"]
-            if not beside.is_file():
-                raise ImageError(f"{path}: {name!r} points to {value['path']!r}, which is not there.")
-            return bytes(beside.read_bytes())
-        value = value.get("bytes")
-    if value is None:
-        raise ImageError(f"{path}: {name!r} is null.", code="is-null")
-    return bytes(value)

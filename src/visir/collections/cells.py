@@ -17,7 +17,10 @@ from math import isfinite
 from pathlib import PurePath
 from typing import Any, Literal
 
+import numpy as np
 import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
 
 # Nothing, texts, ids, truth values.
 
@@ -39,6 +42,19 @@ def is_missing(cell: object) -> bool:
     if cell is None or type(cell).__name__ in _NA:
         return True
     return len(cell) == 0 if isinstance(cell, list | tuple | dict) else isinstance(cell, float) and cell != cell
+
+
+def missing_in(cells: pa.StringArray) -> list[int]:
+    """The rows of a column of texts that have a text without a value, as `is_missing` says."""
+    # Arrow finds what may be one; of these few, Python decides.
+    short = np.flatnonzero(pc.less_equal(pc.binary_length(cells), 4 * LONGEST_WORD).fill_null(False))
+    words = pc.utf8_lower(pc.utf8_trim_whitespace(cells.take(pa.array(short))))
+    short = short[pc.is_in(words, pa.array(sorted(NOTHING))).to_numpy(zero_copy_only=False)]
+    blank = np.flatnonzero(pc.utf8_is_space(cells).fill_null(False))
+    rows = np.union1d(short, blank)
+    texts = cells.take(pa.array(rows))
+    missing = {text for text in pc.unique(texts).to_pylist() if is_missing(text)}
+    return [row for row, text in zip(rows.tolist(), texts.to_pylist(), strict=True) if text in missing]
 
 
 def says_nothing(cell: object) -> bool:
@@ -117,7 +133,10 @@ def written_list(text: str) -> list[Any] | None:
         entry = _ENTRY.match(text, place)
         if entry is None:
             return None
-        entries.append(ast.literal_eval(entry[1]))
+        try:
+            entries.append(ast.literal_eval(entry[1]))
+        except (SyntaxError, ValueError):  # no line break, and no half of an escape, stands in quotes of Python
+            return None
         place = entry.end()
     return entries
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from PIL import Image
 
-from visir.collections.draft import ChoiceDraft, Draft, TaskDraft, TaskSetDraft
+from visir.collections.draft import ChoiceDraft, Draft, SourceDraft, TaskDraft, TaskSetDraft
 from visir.collections.images import SCENE, ImageReader, decode, readable
 from visir.collections.portable import PORTABLE
 from visir.collections.segments import file_of
@@ -287,7 +287,7 @@ def check(
     opened = source
     if isinstance(source, str | Path) and is_made_by_visir(source) and not is_made_by_visir(source, PORTABLE.name):
         return _check_own_folder(Path(source))
-    if not isinstance(source, Draft | TaskDraft | TaskSetDraft | ChoiceDraft):
+    if not isinstance(source, SourceDraft):
         try:
             if isinstance(source, str | Path):
                 opened = read_draft(str(source), format=format, images=images, **options)
@@ -376,13 +376,7 @@ def _check_task(draft: TaskDraft, *, decode: bool, workers: int | None) -> Repor
     for side, items in (("queries", draft.queries), ("documents", draft.documents)):
         empty = [repr(item) for item, text in zip(items.ids, items.texts, strict=True) if text == ""]
         report.add("warning", f"{side} whose text is empty", empty)
-        rows = [row for row in items.pictures if row is not None]
-        if rows:
-            values: tuple[Sequence[str | None], ...] = (draft.ids, draft.paths, draft.archives)
-            columns = {name: draft.column([column[row] for row in rows])
-                       for name, column in zip(("id", "path", "archive"), values, strict=True)}  # fmt: skip
-            images = pa.table({**columns, "split": pa.array([""] * len(rows), pa.string())})
-            check_pictures(report, images, draft.root, decoding=decode, workers=workers)
+        _check_drawn(report, draft, [row for row in items.pictures if row is not None], decode, workers)
     return report
 
 
@@ -390,11 +384,17 @@ def _check_choices(draft: ChoiceDraft, *, decode: bool, workers: int | None) -> 
     report = Report(draft.name, draft.described_source())
     report.counts = {"items": len(draft.items), "images": len(draft.ids)}
     report.add("error", "faults of the source", draft.faults)
-    columns = {name: draft.column(values) for name, values in
-               (("id", draft.ids), ("path", draft.paths), ("archive", draft.archives))}  # fmt: skip
-    images = pa.table({**columns, "split": pa.array([""] * len(draft.ids), pa.string())})
-    check_pictures(report, images, draft.root, decoding=decode, workers=workers)
+    _check_drawn(report, draft, range(len(draft.ids)), decode, workers)
     return report
+
+
+def _check_drawn(report: Report, draft: SourceDraft, rows: Sequence[int], decode: bool, workers: int | None) -> None:
+    """The pictures in these rows of a draft."""
+    values: dict[str, Sequence[str | None]] = {"id": draft.ids, "path": draft.paths, "archive": draft.archives}
+    columns = {name: draft.column([column[row] for row in rows]) for name, column in values.items()} if rows else {}
+    if columns:
+        images = pa.table({**columns, "split": pa.array([""] * len(rows), pa.string())})
+        check_pictures(report, images, draft.root, decoding=decode, workers=workers)
 
 
 def _check_tasks(draft: TaskSetDraft, *, decode: bool, workers: int | None) -> Report:

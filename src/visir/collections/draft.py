@@ -60,6 +60,8 @@ class SourceDraft(ABC):
     # By row, of pictures that are named: what stands behind the path once it is known
     # (`visir.collections.segments`).
     fragments: dict[int, str] = field(default_factory=dict)
+    # Files of `root` that may be tables of the pictures and were not read.
+    tables_beside: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)  # what cannot be read
     # What else is worth knowing; they become part of the `source` of the record.
     notes: list[str] = field(default_factory=list)
@@ -103,6 +105,8 @@ class Draft(SourceDraft):
     caption_images: list[str] = field(default_factory=list)
     # (m,) the language of each caption, None where it is unknown; empty where none is known.
     languages: list[str | None] = field(default_factory=list)
+    # The captions as a table (id, text, image_id, and language), for a reader with very many of them; in their place.
+    captions: pa.Table | None = None
     judgements: pa.Table | None = None  # judgements beside the links, as in `Collection`
     facts: pa.Table | None = None  # further columns by image, and `caption_facts` by caption, as in `Collection`
     caption_facts: pa.Table | None = None
@@ -176,6 +180,8 @@ class Draft(SourceDraft):
             "archive": self.column(self.archives),
             "split": text_column(self.splits, self.name),
         }
+        if self.captions is not None:
+            return pa.table(images), self.captions
         captions = {
             "id": text_column(self.caption_ids, self.name),
             "text": text_column(self.texts, self.name),
@@ -286,16 +292,20 @@ class TaskDraft(SourceDraft):
         self.raise_faults()
         if not self.judgements and not self.unjudged:
             raise CollectionError(f"{self.name} ({self.source}): no judgements in it.", hint="are these the files?")
-        judged, grades = list(self.judgements), list(self.judgements.values())
+        judgements = _table([(*key, grade) for key, grade in self.judgements.items()], TASK_JUDGEMENTS)
+        labels = {
+            name: pa.array([values.get(query) for query in self.queries.ids], pa.string())
+            for name, values in self.labels.items()
+        }
         return TaskFile(
             self.name,
             self.items("queries"),
             self.items("documents"),
-            pa.table([*_columns(judged), pa.array(grades, pa.float32())], schema=TASK_JUDGEMENTS),
-            self._candidates(),
+            TASK_JUDGEMENTS.empty_table() if judgements is None else judgements,
+            _table(self.candidates, TASK_CANDIDATES) if self.pools is None else self.pools,
             self.task,
             self.described_source(),
-            labels=self._labels(),
+            labels=pa.table({"query_id": pa.array(self.queries.ids, pa.string()), **labels}) if labels else None,
             galleries=_table(self.galleries, TASK_DOCUMENTS),
             unjudged=_table(self.unjudged, TASK_QUERIES),
             excluded=_table(self.excluded, TASK_EXCLUDED),
@@ -304,19 +314,6 @@ class TaskDraft(SourceDraft):
             ties=self.ties,
             notes=tuple(self.remarks),
         )
-
-    def _candidates(self) -> pa.Table | None:
-        if self.pools is not None or not self.candidates:
-            return self.pools
-        return pa.table(_columns(list(self.candidates)), schema=TASK_CANDIDATES)
-
-    def _labels(self) -> pa.Table | None:
-        if not self.labels:
-            return None
-        columns: dict[str, list[str | None]] = {"query_id": list(self.queries.ids)}
-        for name, values in self.labels.items():
-            columns[name] = [values.get(query) for query in self.queries.ids]
-        return pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
 
     def items(self, side: Side) -> Items:
         """One side as items; a side on which no item has a text, or none has a picture, has no such column."""
@@ -333,14 +330,9 @@ class TaskDraft(SourceDraft):
         return Items(self.column(items.ids), texts, places, self.root.absolute(), items.title or side, self.name)
 
 
-def _columns(triples: list[tuple[str, str, str]]) -> list[pa.Array]:
-    return [pa.array([triple[position] for triple in triples], pa.string()) for position in range(3)]
-
-
-def _table(pairs: dict[tuple[str, str], None], schema: pa.Schema) -> pa.Table | None:
-    if not pairs:
-        return None
-    return pa.table([pa.array([pair[position] for pair in pairs], pa.string()) for position in range(2)], schema=schema)
+def _table(rows: dict[Any, None] | list[tuple[Any, ...]], schema: pa.Schema) -> pa.Table | None:
+    """Rows as a table; None without any."""
+    return pa.table(list(map(list, zip(*rows, strict=True))), schema=schema) if rows else None
 
 
 @dataclass

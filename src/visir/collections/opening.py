@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, cast
 
 import visir.collections.readers.choice_table as choice_table
 import visir.collections.readers.products as products
-from visir.collections.draft import ChoiceDraft, Draft, SourceDraft, TaskDraft, TaskSetDraft
+from visir.collections.draft import Draft, SourceDraft, TaskDraft, TaskSetDraft
 from visir.collections.formats import FORMATS, JUDGEMENTS
 from visir.collections.held_pictures import HeldPictures, is_picture
 from visir.collections.images import picture_digests
@@ -32,7 +32,7 @@ from visir.files import is_there, user_path
 from visir.plugins import PARTS, part
 from visir.records import Collection, SplitRule, TaskFile, TaskSet
 from visir.remote import is_url, local_path
-from visir.storage.manifest import read_manifest
+from visir.storage.manifest import read_manifest, reading_folder
 
 # Images and captions that are in memory: lists, pairs, dictionaries, data frames, pictures of PIL.
 
@@ -65,6 +65,10 @@ def read_memory(source: Any, *, name: str = "", bad_rows: str = "refuse", **colu
             )
         if not chosen.captions:
             draft.notes.append("no captions: no column has a usual name for them; caption= names it")
+        if _names_files(table.get(chosen.image or "")):
+            filler = DraftFiller(draft, chosen, bad_rows=bad_rows)
+            filler.add_table(opened)
+            return filler.finish()
         rows = list(opened.rows())
     else:
         given = [key for key, value in columns.items() if value is not None]
@@ -101,6 +105,11 @@ def read_memory(source: Any, *, name: str = "", bad_rows: str = "refuse", **colu
         draft.archives = [archive if path is not None and path.startswith("image#") else None for path in draft.paths]
         draft.names = []
     return draft
+
+
+def _names_files(cells: list[Any] | None) -> bool:
+    """Whether a column of images has names of files alone, and no pictures."""
+    return {*map(type, cells or ())} <= {str, type(None)}
 
 
 _PICTURE = {"bytes", "path"}
@@ -268,7 +277,8 @@ def open(
                     f"{source}: a folder that visir made ({kind}) takes no {unused[0]}=.",
                     code="folder-visir-made-takes",
                 )
-            return part(f"folder {kind}")(source, **options)
+            with reading_folder(source):
+                return part(f"folder {kind}")(source, **options)
         if kind in _NO_RECORD:
             raise CollectionError(
                 f"{source}: {_NO_RECORD[kind][0]}, which is no result.", hint=_NO_RECORD[kind][1], code="no-record-here"
@@ -412,20 +422,12 @@ def open_collection(path_or_spec: Any, **options: Any) -> Collection:
 
 def read_draft(
     path_or_spec: str, *, format: str | None = None, images: object = None, **options: Any
-) -> Draft | TaskDraft | TaskSetDraft | ChoiceDraft | Collection:
+) -> SourceDraft | Collection:
     """The same, before it is checked: for `visir data check`, which reports faults instead of raising them."""
     source = find_source(path_or_spec, COLLECTIONS, format, options)
-    own = {option.name for option in source.format.options}
-    for name in {
-        "judgements",
-        "split",
-        "split_by",
-        "language",
-    } - own:  # no matter what is wrong
-        source.take(name)
-    contents: Draft | TaskDraft | TaskSetDraft | ChoiceDraft | Collection = source.read(
-        images=source.take("images", images), **options
-    )
+    for name in {"judgements", "split", "split_by", "language"} - {option.name for option in source.format.options}:
+        source.take(name)  # no matter what is wrong
+    contents: SourceDraft | Collection = source.read(images=source.take("images", images), **options)
     return contents
 
 

@@ -10,16 +10,14 @@ images-00000.zip …     the pictures, with images="copy"
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import zipfile
-from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from visir.collections.images import SCENE, ImageReader
@@ -31,27 +29,24 @@ from visir.progress import Progress
 from visir.records import Collection
 from visir.storage import FolderChange, FolderKind, check_version, check_written, is_made_by_visir, new_folder
 
-# Copying the pictures of a collection into zip shards, and pointing at them where they lie.
-
 SHARD_BYTES = 1 << 30
 """A shard is closed when it has grown past this: small enough to move about, large enough to be few."""
+_Places = tuple[list[str | None], list[str | None]]
+"""The columns `path` and `archive` of images."""
 
 
-def copy_images(collection: Collection, change: FolderChange, *, shard_bytes: int = SHARD_BYTES) -> Collection:
-    """Copy every picture's bytes, unchanged, into images-00000.zip, …; the collection then points there."""
+def _copied(collection: Collection, change: FolderChange, shard_bytes: int) -> _Places:
+    """Copy every picture's bytes, unchanged, into images-00000.zip, …; where they then are."""
     # Stored, not compressed: pictures are compressed already, and a stored member is read with one seek. Generated
     # scenes are rendered to PNG. Pictures that are metadata only stay so. All that cannot be read are named in one
     # `ImageError`.
-    reader = ImageReader(collection)
-    names = _names(collection)
-    paths: list[str | None] = []
-    archives: list[str | None] = []
+    reader, names = ImageReader(collection), _names(collection)
+    archives: list[str | None] = [None] * len(names)
     faults: list[str] = []
-    with _Shards(change, shard_bytes) as shards, Progress("copying", len(names), "images") as advance:
+    shard, written, count = None, 0, 0
+    with contextlib.ExitStack() as opened, Progress("copying", len(names), "images") as advance:
         for row, name in enumerate(names):
             advance(1)
-            paths.append(name)
-            archives.append(None)
             if name is None:
                 continue
             try:
@@ -59,97 +54,53 @@ def copy_images(collection: Collection, change: FolderChange, *, shard_bytes: in
             except ImageError as fault:
                 faults.append(fault.message)
                 continue
-            archives[-1] = shards.add(name, data)
+            if shard is None or written >= shard_bytes:
+                opened.close()
+                shard = opened.enter_context(zipfile.ZipFile(change.file(f"images-{count:05d}.zip"), "x"))
+                written, count = 0, count + 1
+            # A fixed date, so that the same collection gives the same bytes.
+            shard.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), data)
+            written += len(data)
+            archives[row] = Path(str(shard.filename)).name
     raise_faults(
         ImageError,
         f"{collection.name}: images that cannot be copied",
         faults,
         hint="mend or drop them (visir data check lists them), or keep them in place: images='link'",
     )
-    return _moved(collection, change, paths, archives)
-
-
-def link_images(collection: Collection, change: FolderChange) -> Collection:
-    """Leave the pictures where they are and point there by absolute paths."""
-    root = Path(collection.root).resolve()
-
-    def absolute(value: str | None) -> str | None:
-        return None if value is None else (root / value).as_posix()
-
-    archives = [absolute(archive) for archive in collection.images["archive"].to_pylist()]
-    paths = [
-        path if archive is not None or path is None or path.startswith(SCENE) else absolute(path)
-        for path, archive in zip(collection.images["path"].to_pylist(), archives, strict=True)
-    ]
-    return _moved(collection, change, paths, archives)
-
-
-def drop_images(collection: Collection, change: FolderChange) -> Collection:
-    """Metadata only."""
-    nothing: list[str | None] = [None] * collection.images.num_rows
-    return _moved(collection, change, nothing, nothing)
-
-
-def _moved(
-    collection: Collection, change: FolderChange, paths: list[str | None], archives: list[str | None]
-) -> Collection:
-    images = collection.images.set_column(1, "path", pa.array(paths, pa.string()))
-    images = images.set_column(2, "archive", pa.array(archives, pa.string()))
-    return replace(collection, images=images, root=change.folder)
+    return names, archives
 
 
 def _names(collection: Collection) -> list[str | None]:
     """Member names: the pictures' own file names where these are unique, numbers in row order otherwise."""
     paths = collection.images["path"].to_pylist()
     bases = [None if path is None or path.startswith(SCENE) else PurePosixPath(path).name for path in paths]
-    column = pa.array([base for base in bases if base is not None], pa.string())
-    if None not in bases and "" not in bases and pc.count_distinct(column).as_py() == len(column):
+    if None not in bases and "" not in bases and len({*bases}) == len(bases):
         return bases
-    return [None if path is None else f"{row:08d}{_suffix(path)}" for row, path in enumerate(paths)]
+    endings = (".png" if path is None or path.startswith(SCENE) else PurePosixPath(path).suffix.partition("#")[0]
+               for path in paths)  # fmt: skip
+    rows = enumerate(zip(paths, endings, strict=True))
+    return [None if path is None else f"{row:08d}{ending}" for row, (path, ending) in rows]
 
 
-def _suffix(path: str) -> str:
-    return ".png" if path.startswith(SCENE) else PurePosixPath(path).suffix.partition("#")[0]
+def _linked(collection: Collection) -> _Places:
+    """Leave the pictures where they are and point there by absolute paths."""
+    root = Path(collection.root).resolve()
 
+    def absolute(value: str | None) -> str | None:
+        return None if value is None else (root / value).as_posix()
 
-class _Shards:
-    """Zips that follow one another."""
-
-    def __init__(self, change: FolderChange, limit: int) -> None:
-        self._change, self._limit = change, limit
-        self._open: zipfile.ZipFile | None = None
-        self._written = 0
-        self._names = self._numbered()
-
-    def add(self, name: str, data: bytes) -> str:
-        """Store one member; returns the shard's file name."""
-        if self._open is None or self._written >= self._limit:
-            self.__exit__()
-            self._open, self._written = zipfile.ZipFile(self._change.file(next(self._names)), "x"), 0
-        # A fixed date, so that the same collection gives the same bytes.
-        self._open.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), data)
-        self._written += len(data)
-        return Path(str(self._open.filename)).name
-
-    def __enter__(self) -> _Shards:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._open is not None:
-            self._open.close()
-            self._open = None
-
-    @staticmethod
-    def _numbered() -> Iterator[str]:
-        number = 0
-        while True:
-            yield f"images-{number:05d}.zip"
-            number += 1
+    paths, archives = (collection.images[name].to_pylist() for name in ("path", "archive"))
+    inside = [archive is not None or (path or SCENE).startswith(SCENE)
+              for path, archive in zip(paths, archives, strict=True)]  # fmt: skip
+    paths = [path if stays else absolute(path) for path, stays in zip(paths, inside, strict=True)]
+    return paths, list(map(absolute, archives))
 
 
 VERSION = 1
 CARD = "collection.json"
 KIND = "visir collection"
+_TABLES = ("images", "captions", "judgements", "facts", "caption_facts")
 Images = Literal["copy", "link", "none"]
 PORTABLE = FolderKind(
     "collection", "a collection", remedy="make it again: visir data convert SOURCE FOLDER", error=CollectionError
@@ -186,9 +137,8 @@ def save(
         >>> save(collection, "three").fingerprint == open_collection("three").fingerprint == collection.fingerprint
         True
     """
-    ways = {"copy": copy_images, "link": link_images, "none": drop_images}
-    if images not in ways:
-        raise CollectionError(f"images={images!r}: choose one of {', '.join(ways)}.", code="choose-one")
+    if images not in get_args(Images):
+        raise CollectionError(f"images={images!r}: choose one of {', '.join(get_args(Images))}.", code="choose-one")
     if collection.injected is not None:
         raise CollectionError(
             f"{collection.name} carries shortcuts ({collection.injected}), which are a view: pictures get theirs only "
@@ -205,17 +155,14 @@ def save(
         )
     folder = Path(folder)
     with new_folder(folder, PORTABLE, replace=replace) as change:
-        if images == "copy":
-            placed = copy_images(collection, change, shard_bytes=shard_bytes)
-        else:
-            placed = ways[images](collection, change)
-        tables = {
-            "images": placed.images,
-            "captions": placed.captions,
-            "judgements": placed.judgements,
-            "facts": placed.facts,
-            "caption_facts": placed.caption_facts,
-        }
+        nothing: list[str | None] = [None] * collection.images.num_rows
+        paths, archives = (
+            _copied(collection, change, shard_bytes) if images == "copy"
+            else _linked(collection) if images == "link" else (nothing, nothing)
+        )  # fmt: skip
+        placed = collection.images.set_column(1, "path", pa.array(paths, pa.string()))
+        placed = placed.set_column(2, "archive", pa.array(archives, pa.string()))
+        tables = {"images": placed, **{name: getattr(collection, name) for name in _TABLES[1:]}}
         listed: dict[str, Any] = {}
         for name, table in tables.items():
             if table is not None:
@@ -234,7 +181,7 @@ def save(
             "shards": shards,
         }
         change.write_json(CARD, card)
-    return dataclasses.replace(placed, root=folder.absolute())
+    return dataclasses.replace(collection, images=placed, root=folder.absolute())
 
 
 def load(folder: str | Path) -> Collection:
@@ -257,17 +204,8 @@ def load(folder: str | Path) -> Collection:
         elif shard.stat().st_size != size:
             faults.append(f"{name} has {shard.stat().st_size:,} bytes, not {size}")
     raise_faults(CollectionError, f"{folder}", faults, hint="copy the folder again, or convert the source again")
-    tables = {name: _table(folder / f"{name}.parquet") for name in card["tables"]}
-    collection = Collection(
-        card["name"],
-        tables["images"],
-        tables["captions"],
-        tables["judgements"],
-        folder.absolute(),
-        card["source"],
-        tables.get("facts"),
-        tables.get("caption_facts"),
-    )
+    tables = {name: _table(folder / f"{name}.parquet") for name in _TABLES if name in card["tables"]}
+    collection = Collection(card["name"], root=folder.absolute(), source=card["source"], **tables)
     if collection.fingerprint != card["fingerprint"]:
         raise CollectionError(
             f"{folder}: the fingerprint is {collection.fingerprint}, but {CARD} says {card['fingerprint']}.",

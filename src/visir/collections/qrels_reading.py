@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from visir.collections.cells import id_of
 from visir.collections.layout import reader
-from visir.collections.readers.names import coco_id, head, plain_name, plain_stem
+from visir.collections.readers.names import coco_id, gc_paused, head, plain_name, plain_stem
 from visir.collections.sources import JudgementFormat
 from visir.collections.tables import (
     OpenTable,
@@ -92,19 +92,20 @@ def read_qrels(
         where, name = str(path), name or plain_stem(path)
     rows = judgement_rows(source, columns)
     places, queries, documents, grades = [], [], [], []
-    for place, query_id, document_id, value in rows:
-        if query_id is None or document_id is None:
-            raise CollectionError(f"{where}, {place}: a judgement needs a query id and a document id.")
-        places.append(place)
-        try:
-            queries.append(id_of(query_id))
-            documents.append(id_of(document_id))
-        except TypeError as fault:
-            raise CollectionError(f"{where}, {place}: {fault}.") from None
-        grades.append(_grade(value, f"{where}, {place}"))
-    if not queries:
-        raise CollectionError(f"{where}: no judgements.", hint=f"it takes {FORMS}", code="no-judgements")
-    _check_once(where, places, queries, documents)
+    with gc_paused():
+        for place, query_id, document_id, value in rows:
+            if query_id is None or document_id is None:
+                raise CollectionError(f"{where}, {place}: a judgement needs a query id and a document id.")
+            places.append(place)
+            try:
+                queries.append(id_of(query_id))
+                documents.append(id_of(document_id))
+            except TypeError as fault:
+                raise CollectionError(f"{where}, {place}: {fault}.") from None
+            grades.append(_grade(value, where, place))
+        if not queries:
+            raise CollectionError(f"{where}: no judgements.", hint=f"it takes {FORMS}", code="no-judgements")
+        _check_once(where, places, queries, documents)
     return Qrels.of(queries, documents, grades, name=name or "qrels")
 
 
@@ -291,13 +292,13 @@ def _named(path: Path, rows: Iterator[tuple[str, dict[str, Any]]], given: dict[s
         yield place, values["query"], values["document"], values["grade"]
 
 
-def _grade(value: Any, place: str) -> float:
+def _grade(value: Any, where: str, place: str) -> float:
     if value is None or value == "":
         return 1.0
     try:
         return float(value)
     except (TypeError, ValueError):
-        raise CollectionError(f"{place}: the grade {str(value)[:40]!r} is not a number.") from None
+        raise CollectionError(f"{where}, {place}: the grade {str(value)[:40]!r} is not a number.") from None
 
 
 def _check_once(where: str, places: list[str], queries: list[str], documents: list[str]) -> None:
@@ -322,55 +323,30 @@ class Judged:
     note: str
 
 
-@dataclass
-class Judging:
-    """Collects judgements, keeping those whose caption and image are both in the collection."""
+_Pair = tuple[str, str, str, str, float]
+"""Relevance, task, caption, image, grade."""
 
+
+def _fitting(collection: Collection, source: str, pairs: Iterable[_Pair], hint: str) -> Judged:
+    """The judgements whose caption and image are both in the collection; `CollectionError` where none is."""
     # A collection that was cut to one split rightly leaves judgements of others out, so this is counted, not an error;
     # a collection to which *nothing* fits has other ids, and that is.
-
-    collection: Collection
-    source: str
-    relevance: list[str] = field(default_factory=list)
-    task: list[str] = field(default_factory=list)
-    captions: list[str] = field(default_factory=list)
-    images: list[str] = field(default_factory=list)
-    grades: list[float] = field(default_factory=list)
-    outside: int = 0
-
-    def __post_init__(self) -> None:
-        self.known_images = set(self.collection.images["id"].to_pylist())
-        self.image_of: dict[str, str] = dict(
-            zip(
-                self.collection.captions["id"].to_pylist(),
-                self.collection.captions["image_id"].to_pylist(),
-                strict=True,
-            )
+    captions, images = ({*table["id"].to_pylist()} for table in (collection.captions, collection.images))
+    listed = list(pairs)
+    fitting = [pair for pair in listed if pair[2] in captions and pair[3] in images]
+    if not fitting:
+        raise CollectionError(
+            f"{source}: none of its {len(listed):,} judgements is about a pair in {collection.name}.",
+            hint=hint,
+            code="none-judgements-about-pair",
         )
+    return _judged(list(map(list, zip(*fitting, strict=True))), f"judgements of {source}", len(listed) - len(fitting))
 
-    def add(self, relevance: str, task: str, caption: str, image: str, grade: float) -> None:
-        """One judged pair."""
-        if caption not in self.image_of or image not in self.known_images:
-            self.outside += 1
-            return
-        self.relevance.append(relevance)
-        self.task.append(task)
-        self.captions.append(caption)
-        self.images.append(image)
-        self.grades.append(grade)
 
-    def done(self, *, hint: str) -> Judged:
-        """The rows; raises `CollectionError` with `hint` if none fits."""
-        if not self.grades:
-            raise CollectionError(
-                f"{self.source}: none of its {self.outside:,} judgements is about a pair in {self.collection.name}.",
-                hint=hint,
-                code="none-judgements-about-pair",
-            )
-        columns = [self.relevance, self.task, self.captions, self.images, self.grades]
-        table = pa.table(dict(zip(JUDGEMENTS.names, columns, strict=True)), schema=JUDGEMENTS)
-        left = f", {self.outside:,} about other images or captions left out" if self.outside else ""
-        return Judged(table, f"judgements of {self.source}: {len(self.grades):,}{left}")
+def _judged(columns: Sequence[Any], title: str, outside: int) -> Judged:
+    table = pa.table(dict(zip(JUDGEMENTS.names, columns, strict=True)), schema=JUDGEMENTS)
+    left = f", {outside:,} about other images or captions left out" if outside else ""
+    return Judged(table, f"{title}: {table.num_rows:,}{left}")
 
 
 COCO_HINT = (
@@ -383,7 +359,6 @@ COCO_HINT = (
 
 
 _CXC_HEADER = ["caption", "image", "agg_score", "sampling_method"]
-_CXC_RELEVANCE = "cxc"
 _CXC_FILE = re.compile(r"^sits_(val|test)\.csv(?:\.gz|\.xz)?$")
 
 
@@ -405,25 +380,24 @@ def cxc(path: Path, collection: Collection, *, threshold: float = 3.0, links: st
     files = [path] if path.is_file() else sorted(file for file in path.iterdir() if _CXC_FILE.match(file.name))
     if not files:
         raise CollectionError(f"{path}: no sits_val.csv or sits_test.csv in it.", hint="download the aggregated scores")
-    judging = Judging(collection, f"CxC ({', '.join(file.name for file in files)})")
     scored = [row for file in files for row in _cxc_rows(file)]
     judged_captions = {caption for caption, _, _ in scored}
     judged_images = {image for _, image, _ in scored}
-    linked: set[tuple[str, str]] = set()
-    if links != "scored":
-        linked = {
-            (caption, image)
-            for caption, image in judging.image_of.items()
-            if image in judged_images and (links == "all" or caption in judged_captions)
-        }
-    for caption, image, score in scored:
-        if (caption, image) not in linked:
-            judging.add(_CXC_RELEVANCE, "both", caption, image, 1.0 if score >= threshold else 0.0)
-    if not judging.grades:
-        return judging.done(hint=COCO_HINT)
-    for caption, image in sorted(linked):
-        judging.add(_CXC_RELEVANCE, "both", caption, image, 1.0)
-    return judging.done(hint=COCO_HINT)
+    owners = dict(zip(*(collection.captions[name].to_pylist() for name in ("id", "image_id")), strict=True))
+    linked = {
+        (caption, image)
+        for caption, image in owners.items()
+        if links != "scored" and image in judged_images and (links == "all" or caption in judged_captions)
+    }
+    pairs: list[_Pair] = [
+        ("cxc", "both", caption, image, 1.0 if score >= threshold else 0.0)
+        for caption, image, score in scored
+        if (caption, image) not in linked
+    ]
+    source, images = f"CxC ({', '.join(file.name for file in files)})", {*collection.images["id"].to_pylist()}
+    if any(caption in owners and image in images for _, _, caption, image, _ in pairs):  # links alone are no judgements
+        pairs += [("cxc", "both", caption, image, 1.0) for caption, image in sorted(linked)]
+    return _fitting(collection, source, pairs, COCO_HINT)
 
 
 def _cxc_rows(file: Path) -> Iterator[tuple[str, str, float]]:
@@ -480,7 +454,7 @@ def eccv(path: Path, collection: Collection, *, sets: str = "eccv,cxc,original")
     ]
     if not complete:
         raise CollectionError(f"{path}: no {names[0]}_caption_to_image.json in it.", hint="eccv_caption/data/ is meant")
-    judging = Judging(collection, f"ECCV Caption ({', '.join(complete)})")
+    pairs: list[_Pair] = []
     for name in complete:
         for task, kind in (("t2i", "caption_to_image"), ("i2t", "image_to_caption")):
             file = _eccv_file(path, name, kind)
@@ -491,8 +465,8 @@ def eccv(path: Path, collection: Collection, *, sets: str = "eccv,cxc,original")
             for query, documents in _eccv_content(file).items():
                 for document in documents:
                     caption, image = (query, str(document)) if task == "t2i" else (str(document), query)
-                    judging.add(_ECCV_SETS[name], task, caption, image, 1.0)
-    return judging.done(hint=COCO_HINT)
+                    pairs.append((_ECCV_SETS[name], task, caption, image, 1.0))
+    return _fitting(collection, f"ECCV Caption ({', '.join(complete)})", pairs, COCO_HINT)
 
 
 def _eccv_file(folder: Path, name: str, kind: str) -> Path | None:
@@ -550,29 +524,29 @@ def flickr8k(
     )
     if not files:
         raise CollectionError(f"{path}: neither {' nor '.join(_FLICKR8K_FILES)} in it.")
-    judging = Judging(collection, f"Flickr8k ({', '.join(file.name for file in files)})")
-    translate = _flickr8k_captions(collection, judging, folder, tokens)
+    translate, matched = _flickr8k_captions(collection, folder, tokens)
+    pairs: list[_Pair] = []
     for file in files:
         experts = plain_name(file) == _FLICKR8K_FILES[0]
         for image, key, columns in _flickr8k_rows(file):
-            caption = translate.get(key, key)
+            own = ("both", translate.get(key, key), image)
             if experts:
                 mean = sum(columns) / len(columns)
-                judging.add("experts", "both", caption, image, mean - _FLICKR8K_LOWEST)
-                judging.add("experts-relevant", "both", caption, image, float(mean >= expert_threshold))
+                pairs.append(("experts", *own, mean - _FLICKR8K_LOWEST))
+                pairs.append(("experts-relevant", *own, float(mean >= expert_threshold)))
             else:
-                judging.add("crowd", "both", caption, image, columns[0])
-                judging.add("crowd-relevant", "both", caption, image, float(columns[0] > crowd_threshold))
-    return judging.done(hint="it needs Flickr8k, with file names as image ids (flickr_tokens or karpathy)")
+                pairs.append(("crowd", *own, columns[0]))
+                pairs.append(("crowd-relevant", *own, float(columns[0] > crowd_threshold)))
+    source = f"Flickr8k ({', '.join(file.name for file in files)}){matched}"
+    hint = "it needs Flickr8k, with file names as image ids (flickr_tokens or karpathy)"
+    return _fitting(collection, source, pairs, hint)
 
 
-def _flickr8k_captions(
-    collection: Collection, judging: Judging, folder: Path, tokens: str | Path | None
-) -> dict[str, str]:
-    """From `name.jpg#n` to the collection's caption id."""
+def _flickr8k_captions(collection: Collection, folder: Path, tokens: str | Path | None) -> tuple[dict[str, str], str]:
+    """From `name.jpg#n` to the collection's caption id; and how they were matched, for the source."""
     rows = collection.captions.to_pylist()
     if any(f"{row['image_id']}#0" == row["id"] for row in rows[:5]):
-        return {}
+        return {}, ""
     file = find_file(folder / "Flickr8k.token.txt") if tokens is None else Path(tokens)
     if tokens is not None and not Path(tokens).is_file():
         raise CollectionError(f"{tokens}: no such token file.")
@@ -582,8 +556,7 @@ def _flickr8k_captions(
         for row in rows:
             number = numbers[row["image_id"]] = numbers.get(row["image_id"], -1) + 1
             translate[f"{row['image_id']}#{number}"] = row["id"]
-        judging.source += ", captions matched by position"
-        return translate
+        return translate, ", captions matched by position"
     # Texts may repeat within an image; each is used once, in order.
     ids: dict[tuple[str, str], list[str]] = {}
     for row in reversed(rows):
@@ -593,8 +566,7 @@ def _flickr8k_captions(
         candidates = ids.get((key.rpartition("#")[0], _words(text)))
         if candidates:
             translate[key] = candidates.pop()
-    judging.source += f", captions matched by the texts in {file.name}"
-    return translate
+    return translate, f", captions matched by the texts in {file.name}"
 
 
 def _words(text: str) -> str:
@@ -696,10 +668,7 @@ def judge(source: Any, collection: Collection, where: str = "qrels", *, task: st
     sides = (queries.filter(mask), qrels.documents.filter(mask))
     caption, image = sides if task == "t2i" else sides[::-1]
     columns = [[qrels.name] * rows, [task] * rows, caption, image, pa.array(qrels.grades).filter(mask)]
-    table = pa.table(dict(zip(JUDGEMENTS.names, columns, strict=True)), schema=JUDGEMENTS)
-    left = len(qrels.documents) - rows
-    tail = f", {left:,} about other images or captions left out" if left else ""
-    return Judged(table, f"judgements {qrels.name} of {where}: {rows:,}{tail}")
+    return _judged(columns, f"judgements {qrels.name} of {where}", len(qrels.documents) - rows)
 
 
 def _forms(qrels: Qrels, collection: Collection) -> str:

@@ -5,24 +5,28 @@ Collections, catalogues, judgements and tasks differ in their formats alone (`So
 
 from __future__ import annotations
 
+import posixpath
 import re
-from collections.abc import Callable, Collection, Set
+from collections.abc import Callable, Collection, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 from urllib.parse import unquote
 
+from visir.collections.archives import Archive, open_archive
 from visir.collections.draft import SourceDraft
 from visir.collections.own_folders import check_no_own_folder
 from visir.collections.picture_kinds import is_picture_name, left_out, of_another_kind
-from visir.collections.readers.locate import place_images
-from visir.collections.readers.names import CAPTION_ENDINGS, gc_paused, head
+from visir.collections.readers.locate import base_of, place_images
+from visir.collections.readers.names import CAPTION_ENDINGS, METADATA, gc_paused, head
+from visir.collections.tables import TABLES
 from visir.collections.tars import TARS
-from visir.errors import CollectionError, nearest, raise_faults
+from visir.errors import CollectionError, VisirError, nearest, raise_faults
 from visir.files import as_spelled, is_there, missing_hint, names_in, user_path
 from visir.options import parse_pairs
 from visir.registry import Registry
 from visir.remote import local_copy
+from visir.storage import MANIFEST, Scratch
 
 # What a reader says about itself, as data: `visir data formats` and the table in the docs are printed from it.
 
@@ -144,6 +148,9 @@ class FoundSource(Generic[AnyFormat]):
     format: AnyFormat  # its format
     path: Path  # the file or folder
     options: dict[str, Any]  # what stood behind the question mark, as text
+    kind: SourceKind[AnyFormat]
+    unpacked: Unpacked | None = None  # where the path is an archive: its tables
+    archive: Archive | None = None  # which is held, so that nobody looks through it again
 
     def take(self, name: str, value: Any = None) -> Any:
         """Take an option out: `value` unless that is None, else what the text says, else None."""
@@ -152,10 +159,14 @@ class FoundSource(Generic[AnyFormat]):
 
     def read(self, *arguments: object, images: object = None, **options: Any) -> Any:
         """What the format reads: a draft with its pictures placed, or a record that needs no draft."""
+        options = self.format.resolve({**self.options, **options})
         with gc_paused():
-            contents = self.format.read(self.path, *arguments, **self.format.resolve({**self.options, **options}))
+            if self.unpacked is not None:
+                return self.unpacked.read(self.format, images, *arguments, **options)
+            contents = self.format.read(self.path, *arguments, **options)
         if isinstance(contents, SourceDraft):
             place_images(contents, images)
+            contents.notes += _tables_not_read(contents, self.kind)
         elif images is not None:
             raise CollectionError(
                 f"{self.format.name} holds its own pictures; images= does not apply.", code="holds-pictures"
@@ -187,13 +198,103 @@ def find_source(
                 hint="; ".join(filter(None, (missing_hint(path), kind.without_path))),
                 code="no-such-file-folder",
             )
-        return FoundSource(*_sniffed(path, kind, {*options, *given} - set(_OF_ALL)), options)
+        sniffed, path = _sniffed(path, kind, {*options, *given} - set(_OF_ALL))
+        if sniffed.name not in _OF_ARCHIVES or not _is_archive(path):
+            return FoundSource(sniffed, path, options, kind)
+        archive = open_archive(path)
+        inside = _in_archive(archive, path, kind)
+        return FoundSource(
+            inside[0] if inside else sniffed, path, options, kind, inside[1] if inside else None, archive
+        )
     named = kind.formats.get(name)
     if named.one_file and path.is_dir():
         raise CollectionError(
             f"{path}: a folder; {named.name} is a file.", hint=f"layout: {named.layout}", code="a-folder"
         )
-    return FoundSource(named, path, options)
+    if named.sniff(path) or not _is_archive(path):
+        return FoundSource(named, path, options, kind)
+    inside = _in_archive(open_archive(path), path, kind, name)
+    return FoundSource(named, path, options, kind, inside[1] if inside else None)
+
+
+# Tables that lie in a zip or tar beside their pictures: unpacked for as long as they are read.
+
+_OF_ARCHIVES = ("photos", "webdataset")
+"""What any archive looks like."""
+_UNPACKED = tuple(
+    f"{ending}{packing}" for ending in (*TABLES, ".txt", ".token", ".npy") for packing in ("", ".gz", ".xz")
+)
+_MOST_UNPACKED = 20
+"""So many files at most: where there are more, they are of pictures, one by one."""
+
+
+@dataclass(frozen=True)
+class Unpacked:
+    """The tables of an archive, in a folder that goes with this object."""
+
+    archive: Path
+    folder: Path  # where the archive's tables are
+    path: Path  # what a format reads: a folder or a file in it
+    has_pictures: bool  # whether the archive has some
+
+    def read(self, format: Format, images: object, *arguments: object, **options: Any) -> SourceDraft:
+        """What the format reads, with its pictures placed: in the archive, if it has any."""
+        here, there = str(self.folder), str(self.archive)
+        try:
+            draft = format.read(self.path, *arguments, **options)
+        except VisirError as fault:
+            hint = fault.hint.replace(here, there)
+            raise CollectionError(fault.message.replace(here, there), hint=hint, code=fault.code) from fault
+        if not isinstance(draft, SourceDraft) or any(draft.archives):
+            raise CollectionError(
+                f"{self.archive}: {format.name} is not read out of an archive.", hint="unpack it", code="not-in-archive"
+            )
+        for part in (draft, *getattr(draft, "parts", {}).values()):
+            part.root = self.archive.absolute().parent
+        draft.source += f" in {self.archive.name}"
+        place_images(draft, [self.archive] if images is None and self.has_pictures else images)
+        return draft
+
+
+def _is_archive(path: Path) -> bool:
+    return path.suffix.lower() in (".zip", ".tar") and path.is_file()
+
+
+def _in_archive(
+    archive: Archive, path: Path, kind: SourceKind[AnyFormat], wanted: str | None = None
+) -> tuple[AnyFormat, Unpacked] | None:
+    """The only source among the tables of an archive, of a format; None where there is none, or there are several."""
+    names = list(archive.names())
+    tables = [name for name in names if name.lower().endswith(_UNPACKED)]
+    if len(tables) > _MOST_UNPACKED:  # most are texts of pictures
+        tables = [name for name in tables if name.rpartition(".")[2].lower() not in _OF_PICTURES]
+    if not 0 < len(tables) <= _MOST_UNPACKED or any(base_of(name) in (*METADATA, MANIFEST) for name in names):
+        return None
+    others = {*_not_of_pictures(names)}
+    tables = [name for name in tables if name in others and _is_plain(name)]
+    if not tables:
+        return None
+    scratch = Scratch.temporary("tables")
+    for name in tables:
+        scratch.file(f"{path.stem}/{name}").write_bytes(archive.read(name))
+    folder = scratch.path / path.stem
+    top = folder / posixpath.commonpath([posixpath.dirname(name) for name in tables])
+    places = [top, *(top / name for name in sorted(names_in(top)[1]))]
+    if wanted is None:
+        fitting = [(format, place) for place in places if (format := _first_format(place, kind)) and not format.last]
+    else:
+        fitting = [(kind.formats.get(wanted), place) for place in places if kind.formats.get(wanted).sniff(place)]
+    fitting = fitting[:1] if fitting and fitting[0][1] == top else fitting
+    unpacked = Unpacked(path, folder, fitting[0][1] if fitting else top, any(map(is_picture_name, names)))
+    scratch.close_with(unpacked)
+    return (fitting[0][0], unpacked) if len(fitting) == 1 else None
+
+
+def _is_plain(name: str) -> bool:
+    """Whether a name in an archive leads to a visible file below a folder, on any system."""
+    return not name.startswith("/") and not any(
+        part.startswith((".", "__MACOSX")) or ":" in part or "\\" in part for part in name.split("/")
+    )
 
 
 def _prefix(spec: str, kind: SourceKind[AnyFormat]) -> tuple[str | None, str]:
@@ -228,10 +329,15 @@ def _sniffed(path: Path, kind: SourceKind[AnyFormat], options: Set[str]) -> tupl
     if format is not None and not format.last:
         return format, path
     if path.is_dir():
-        files = [(_first_format(file, kind), file) for file in _not_of_pictures(path)]
+        others = [path / name for name in _not_of_pictures(names_in(path)[1])]
+        files = [(_first_format(file, kind), file) for file in others]
         sources = [(fitting, file) for fitting, file in files if fitting is not None and not fitting.last]
         if format is not None:  # photos: a tar among them is one of the files that are none
-            sources = [(fitting, file) for fitting, file in sources if not file.name.lower().endswith(TARS)]
+            sources = [
+                (fitting, file)
+                for fitting, file in sources
+                if not file.name.lower().endswith(TARS) and not _is_list_of_downloads(file)
+            ]
         if len(sources) == 1:
             return sources[0]
         if sources:
@@ -265,16 +371,39 @@ def _sniffed(path: Path, kind: SourceKind[AnyFormat], options: Set[str]) -> tupl
     raise CollectionError(f"{path}: no known format of {kind.plural}{holds}.", hint=hint, code="no-known-format")
 
 
-def _not_of_pictures(folder: Path) -> list[Path]:
-    """The files in a folder but its pictures and what tells of one of them (`001.txt`, `001.json` beside `001.jpg`)."""
-    names = names_in(folder)[1]
-    stems = {name.rpartition(".")[0] for name in names if is_picture_name(name)}
-    others = (name for name in names if not is_picture_name(name))
+_MOST_TABLES = 20
+
+
+def _tables_not_read(draft: SourceDraft, kind: SourceKind[Any]) -> list[str]:
+    """Notes on tables among photos that may hold their captions, each with the call that reads it."""
+    stems = {stem for name in draft.ids for stem in (name, name.rpartition(".")[0])}
+    notes = []
+    for name in [name for name in draft.tables_beside if name.rpartition(".")[0] not in stems][:_MOST_TABLES]:
+        path = draft.root / name
+        format = _first_format(path, kind)
+        if _is_list_of_downloads(path):
+            continue
+        if format is not None and not format.last:
+            notes.append(f"{name} is not read ({format.title}): visir.open({str(path)!r}) reads it")
+        elif any(other.advice(path) for _, other in kind.formats.items()):
+            notes.append(f"{name} is not read, its columns have to be named: visir.open({str(path)!r}) says how")
+    return notes
+
+
+def _not_of_pictures(names: Sequence[str]) -> list[str]:
+    """The files but pictures and what tells of one of them (`001.txt`, `001.json` beside `001.jpg`)."""
+    pictures = set(filter(is_picture_name, names))
+    stems = {name.rpartition(".")[0] for name in pictures}
     return [
-        folder / name
-        for name in sorted(others)
+        name
+        for name in sorted({*names} - pictures)
         if name.rpartition(".")[2].lower() not in _OF_PICTURES or name.rpartition(".")[0] not in stems
     ]
+
+
+def _is_list_of_downloads(file: Path) -> bool:
+    """Whether a table is img2dataset's record of what it put into the folder of the same name: `00000.parquet`."""
+    return file.suffix == ".parquet" and file.stem.isdecimal() and file.with_suffix("").is_dir()
 
 
 _OF_PICTURES = (*CAPTION_ENDINGS, "json", "xml")

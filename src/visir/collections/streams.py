@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any, cast
 
-from visir.collections.archives import check_member_size, image_columns
+from visir.collections.archives import check_member_size, image_columns, zip_members
 from visir.collections.own_folders import check_no_own_folder
 from visir.collections.picture_kinds import is_picture_name, picture_endings
 from visir.collections.readers.names import escaped
@@ -277,10 +277,9 @@ def _of_tar(stream: IO[bytes], place: str, passed: PassedOver) -> Iterator[Strea
 def _of_zip(stream: IO[bytes], place: str) -> Iterator[StreamedPicture]:
     """All pictures, by name, as `visir.collections.readers.folders` has them."""
     with zipfile.ZipFile(stream) as opened:
-        for member in sorted(opened.infolist(), key=lambda member: member.filename):
-            name = member.filename
+        for name, member in sorted(zip_members(opened).items()):
             hidden = any(part.startswith((".", "__MACOSX")) for part in name.split("/"))
-            if member.is_dir() or hidden or not is_picture_name(name):
+            if hidden or not is_picture_name(name):
                 continue
             data: bytes | ImageError
             try:

@@ -162,6 +162,7 @@ class BadRows:
     fault: Callable[[str], object]  # takes the faults
     how: str = "refuse"  # "skip" leaves out
     left_out: Counts = field(default_factory=Counts)  # what was left out
+    advised: set[str] = field(default_factory=set)  # the tables of which the remedy was said
 
     def notes(self) -> list[str]:
         """What was left out, in sentences."""
@@ -176,7 +177,9 @@ class BadRows:
         if self.how == "skip":
             self.left_out.count(plural, f"{place}: {detail}" if detail else place, longest=_LONGEST)
         else:
-            self.fault(f"{message}; mend it, or leave such rows out: bad_rows=skip")
+            remedy = "" if self.name in self.advised else "; mend it, or leave such rows out: bad_rows=skip"
+            self.advised.add(self.name)
+            self.fault(f"{message}{remedy}")
 
 
 _LONGEST = 160
@@ -224,7 +227,7 @@ def json_lines(
     """The objects in a file of JSON lines, as `read_rows`. A line may also hold a list of objects, each a row."""
     # A file that is called .json may be one list of objects, over many lines.
     on_fault = on_fault or _raising(path)
-    if plain_name(path).lower().endswith(".json") and (rows := _whole_json(path)) is not None:
+    if plain_name(path).lower().endswith(".json") and (rows := whole_json(path)) is not None:
         yield from ((f"object {number}", row) for number, row in enumerate(rows, start=1))
         return
     for number, line in enumerate(iter_lines(path), start=1):
@@ -245,8 +248,8 @@ def json_lines(
             on_fault(NO_OBJECT, place, repr(line[:40].decode(errors="replace")))
 
 
-def _whole_json(path: Path) -> list[Row] | None:
-    """The rows of a file that is one list of objects, or one dictionary with such a list; None for any other."""
+def whole_json(path: Path) -> list[Row] | None:
+    """The rows of a file that is one list of objects, a dictionary with such a list, or {picture: captions}."""
     if json_head(path)[:1] not in (b"[", b"{"):
         return None
     with open_binary(path) as stream:
@@ -268,9 +271,17 @@ def _whole_json(path: Path) -> list[Row] | None:
             value = [dict(zip(value["columns"], row, strict=False)) for row in value["data"]]
         elif parts and len(objects) == len(parts) and all(part.keys() == parts[0].keys() for part in parts):
             value = [{name: cells[key] for name, cells in value.items()} for key in parts[0]]  # orient="columns"
+        elif captions_by_picture(value) and all(map(is_picture_name, value)):
+            value = [{"image": name, "caption": captions} for name, captions in value.items()]
         else:
             value = lists[0] if len(lists) == 1 else None
     return value if value and all(isinstance(row, dict) for row in value) else None
+
+
+def captions_by_picture(value: Any) -> bool:
+    """Whether a value of JSON can be {"a.jpg": "a dog", "b.jpg": ["a cat", "a pet"]}."""
+    texts = [*chain.from_iterable(part if isinstance(part, list) else [part] for part in value.values())]
+    return bool(texts) and all(isinstance(text, str) for text in texts)
 
 
 def csv_columns(path: Path, on_fault: OnFault | None = None, layout: TextLayout | None = None) -> list[str]:
@@ -305,11 +316,17 @@ def _delimited(path: Path, on_fault: OnFault | None, layout: TextLayout | None) 
         raise CollectionError(
             f"{path}, line 1: a column is named twice: {', '.join(columns)}.", code="column-named-twice"
         )
-    for start, values in cells:
+    known: dict[str, str] = {}  # a cell that stands often is one text in memory: colours, brands, prices
+    for number, (start, values) in enumerate(cells):
         if len(values) != len(columns):
             report(UNEVEN, f"line {start}", f"{len(values)} values for {len(columns)} columns")
         else:
-            yield f"line {start}", dict(zip(columns, values, strict=True))
+            shared = known.setdefault if number < _LOOKED_AT else known.get
+            yield f"line {start}", dict(zip(columns, map(shared, values, values), strict=True))
+
+
+_LOOKED_AT = 5_000
+"""Rows whose cells are kept, so that they are shared with later rows."""
 
 
 def _cells(path: Path, on_fault: OnFault, layout: TextLayout) -> Iterator[tuple[int, list[str]]]:
@@ -414,7 +431,7 @@ def _parquet(path: Path, names: Sequence[str] | None = None) -> Iterator[tuple[s
     number = 0
     with reading_parquet(path, CollectionError):
         for batch in pq.ParquetFile(path).iter_batches(columns=names):
-            columns = [_to_microseconds(column) for column in batch.columns]
+            columns = [to_microseconds(column) for column in batch.columns]
             for row in pa.record_batch(columns, batch.schema.names).to_pylist():
                 number += 1
                 yield (
@@ -426,7 +443,7 @@ def _parquet(path: Path, names: Sequence[str] | None = None) -> Iterator[tuple[s
                 )
 
 
-def _to_microseconds(column: pa.Array) -> pa.Array:
+def to_microseconds(column: pa.Array) -> pa.Array:
     """Moments and durations as Python has them; what is finer needs pandas, and is lost there as well."""
     import pyarrow as pa
 
@@ -453,6 +470,7 @@ class OpenTable:
     read: Callable[[OnFault | None, Sequence[str] | None], Iterator[tuple[str, Row]]] = lambda on_fault, names: iter(())
     path: Path | None = None  # its file; None for one in memory
     layout: TextLayout | None = None  # of a text table
+    held: Mapping[str, Sequence[Any]] | None = None  # the columns of one in memory
 
     def rows(self, on_fault: OnFault | None = None, columns: Sequence[str] | None = None) -> Iterator[tuple[str, Row]]:
         """The rows as (place, row): the place is "line 7" or "row 7", as errors name it."""
@@ -506,7 +524,7 @@ def read_table(
             hint="a table is a file, a data frame, an Arrow table, {column: [cell, …]}, or a list of {column: cell}",
             code="no-table",
         )
-    return OpenTable(name, list(columns), lambda on_fault, names: table_rows(columns, name))
+    return OpenTable(name, list(columns), lambda on_fault, names: table_rows(columns, name), held=columns)
 
 
 def columns_of(value: Any, *, plain: bool = False) -> dict[str, list[Any]] | None:
@@ -782,7 +800,7 @@ def _json_columns(path: Path) -> list[str]:
         return []
     row, end = json.JSONDecoder().raw_decode(text, start)
     if text[:1] == "{" and not text[end:].strip():  # one object: what has the rows in it
-        row = next(iter(_whole_json(path) or []), {})
+        row = next(iter(whole_json(path) or []), {})
     return list(row)
 
 

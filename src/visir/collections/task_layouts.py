@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from visir.collections.cells import id_of
 from visir.collections.draft import SourceDraft, TaskDraft, TaskSetDraft
 from visir.collections.layout import Files, LayoutReading, LayoutTable, SourceLayout, published, reader
 from visir.collections.readers import task_reader
-from visir.collections.readers.choice_table import has_columns, label_text, records
+from visir.collections.readers.choice_table import has_columns, label_text
 from visir.collections.readers.locate import relative
 from visir.collections.readers.names import compare_counts, has_key, head, json_head, plain_name, plain_stem
 from visir.collections.segments import FRAME
@@ -329,7 +329,7 @@ def _read_mmeb(draft: TaskDraft, name: str, files: Sequence[Path], drop: bool) -
         )
 
     for file in files:
-        for number, (_, row) in enumerate(records(file), 1):
+        for number, (_, row) in enumerate(read_rows(file), 1):
             place = f"{relative(file, draft.root)}, row {number}"
             if drop and "qry_inst" not in row:
                 draft.fault(
@@ -454,17 +454,17 @@ def _flat_pages(path: Path) -> TaskDraft:
     alone = 0
     for file in files:
         split = file.stem.partition("-")[0]
-        cells = PictureCells.of(file, "image")
+        place = relative(file, root)
+        cells, others = PictureCells.of(file, "image", place) or (None, None)
         if cells is None:
             raise vidore.lacks(path, f"no pictures in the column image of {file.name}")
-        place = relative(file, root)
-        for row, (line, values) in enumerate(read_rows(file, columns=cells.others)):
-            page, member = (ids_in([values["image_filename"]]) or [""])[0], cells.member(row)
-            if not page or member is None:
+        for row, (line, values) in enumerate(read_rows(file, columns=others)):
+            page, cell = (ids_in([values["image_filename"]]) or [""])[0], cells(row)
+            if not page or cell is None:
                 draft.fault(f"{place}, {line}: no {'picture' if page else 'image_filename'}")
                 continue
             if page not in draft.documents.known:
-                draft.add_item("documents", page, None, cell=(member, place))
+                draft.add_item("documents", page, None, cell=cell)
             text = values["query"]
             if not text:
                 alone += 1
@@ -543,24 +543,45 @@ def ids_in(values: object) -> list[str] | None:
         return None
 
 
-def _add_query(
-    task: TaskDraft, query: str, text: str, reference: str, name: str, split: str, grades: Mapping[str, float] | None
-) -> None:
-    """Add one composed query."""
-    task.add_item("queries", query, text, picture=name)
-    task.labels.setdefault(IMAGE, {})[query] = reference
-    if grades is None:
-        task.unjudged[split, query] = None
-    for document, grade in (grades or {}).items():
-        task.judgements[split, query, document] = grade
+def _add_documents(task: TaskDraft, split: str, pictures: Mapping[str, str]) -> None:
+    """The pictures that are searched in a split: their file names, by id."""
+    task.galleries |= dict.fromkeys((split, image) for image in pictures)
+    for image, name in pictures.items():
+        if image not in task.documents.known:
+            task.add_item("documents", image, None, picture=name)
 
 
-def _are_documents(task: TaskDraft, split: str, query: str, place: str, *documents: str) -> bool:
-    """Whether these pictures are documents of a split; a fault where they are not."""
-    missing = [document for document in documents if (split, document) not in task.galleries]
+def _add_composed(
+    tasks: Sequence[TaskDraft],
+    split: str,
+    query: str,
+    place: str,
+    text: str,
+    reference: str,
+    pictures: Mapping[str, str],
+    grades: Mapping[str, float] | None,
+    *,
+    named: Iterable[str] = (),
+    searched: str = "",
+) -> bool:
+    """Add a query of a picture and a text to tasks; False, and a fault of the first, where it cannot be one."""
+    # pictures: The file names of those that are searched, by id. grades: None where the answers are not published.
+    # named: Further pictures that are to be among them. searched: What these are called in errors.
+    missing = [image for image in (reference, *named, *(grades or ())) if image not in pictures]
     if missing:
-        task.fault(f"{place}: picture {missing[0]!r} of query {query!r} is not in the gallery of {split}")
-    return not missing
+        where = searched or f"gallery of {split}"
+        tasks[0].fault(f"{place}: picture {missing[0]!r} of query {query!r} is not in the {where}")
+        return False
+    if query in tasks[0].queries.known:
+        tasks[0].fault(f"{place}: query {query!r} stands twice")
+        return False
+    for task in tasks:
+        task.add_item("queries", query, text, picture=pictures[reference])
+        task.labels.setdefault(IMAGE, {})[query] = reference
+        if grades is None:
+            task.unjudged[split, query] = None
+        task.judgements |= {(split, query, document): grade for document, grade in (grades or {}).items()}
+    return True
 
 
 _GARMENTS = {"dress": 3_817, "shirt": 6_346, "toptee": 5_373}
@@ -591,11 +612,9 @@ def fashioniq(path: Path, *, captions: str, gallery: str, reference: str) -> Tas
             counts[f"{category} images of val"] = len(images)
         rows = list(_composed_rows(draft, file, ("candidate",)))
         shown = {str(row[key]) for _, row in rows for key in ("candidate", "target") if key in row}
-        for image in dict.fromkeys(images):
-            if gallery != "val" or split == "test" or image in shown:
-                task.galleries[split, image] = None
-                if image not in task.documents.known:
-                    task.add_item("documents", image, None, picture=f"{image}.*")
+        whole = gallery != "val" or split == "test"
+        pictures = {image: f"{image}.*" for image in images if whole or image in shown}
+        _add_documents(task, split, pictures)
         lacking = sum(row.get("target") is None for _, row in rows)
         if 0 < lacking < len(rows):
             draft.notes.append(f"{file.name}: {counted(lacking, 'queries')} without a target, not measured")
@@ -603,32 +622,24 @@ def fashioniq(path: Path, *, captions: str, gallery: str, reference: str) -> Tas
         if repeated:  # as in the published test part, where each is answered
             draft.notes.append(f"{file.name}: {counted(repeated, 'queries')} repeat another one, and count as well")
         for number, (place, row) in enumerate(rows):
-            _add_garment(task, f"{category}-{split}-{number}", split, place, row, captions, reference == "excluded")
+            texts, target, garment = row.get("captions"), row.get("target"), str(row["candidate"])
+            if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
+                draft.fault(f"{place}: no captions")
+                continue
+            clean = [text.strip(" .,?\n\t") for text in texts]
+            queries = {"": clean[0] if captions == "first" else " and ".join(filter(None, clean))}
+            if captions == "each":
+                queries = {f"#{position}": text for position, text in enumerate(clean)}
+            grades = None if target is None else {str(target): 1.0}
+            for ending, text in queries.items():
+                query = f"{category}-{split}-{number}{ending}"
+                is_query = _add_composed([task], split, query, place, text, garment, pictures, grades)
+                if is_query and reference == "excluded":
+                    task.excluded[query, garment] = None
     if draft.parts.keys() >= _GARMENTS.keys() and gallery == "split":
         compare_counts(draft, published, counts)
     draft.notes.append(f"captions {captions}, gallery {gallery}, reference {reference}")
     return draft
-
-
-def _add_garment(
-    task: TaskDraft, own: str, split: str, place: str, row: dict[str, Any], how: str, excluded: bool
-) -> None:
-    texts = row.get("captions")
-    if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
-        task.fault(f"{place}: no captions")
-        return
-    reference, target = str(row["candidate"]), row.get("target")
-    if not _are_documents(task, split, own, place, reference, *([] if target is None else [str(target)])):
-        return
-    clean = [text.strip(" .,?\n\t") for text in texts]
-    queries = {own: clean[0] if how == "first" else " and ".join(filter(None, clean))}
-    if how == "each":
-        queries = {f"{own}#{number}": text for number, text in enumerate(clean)}
-    for query, text in queries.items():
-        grades = None if target is None else {str(target): 1.0}
-        _add_query(task, query, text, reference, f"{reference}.*", split, grades)
-        if excluded:
-            task.excluded[query, reference] = None
 
 
 _CIRR = r"(\w+)\.(train|val|test1)"
@@ -654,47 +665,33 @@ def cirr(path: Path, *, reference: str) -> TaskSetDraft:
         if not isinstance(images, dict):
             draft.fault(f"{listed.name}: expected {{image: path}}")
             continue
-        for image, name in images.items():
-            for task in (whole, subset):
-                task.galleries[split, image] = None
-                if image not in task.documents.known:
-                    task.add_item("documents", image, None, picture=str(name).removeprefix("./"))
+        pictures = {image: str(name).removeprefix("./") for image, name in images.items()}
+        for task in (whole, subset):
+            _add_documents(task, split, pictures)
         rows = list(_composed_rows(draft, file, ("pairid", "reference", "caption")))
         counts |= {f"queries of {split}": len(rows), f"images of {split}": len(images)}
         for place, row in rows:
-            _add_photo(draft, split, place, row, images, reference == "excluded")
+            query, photo, target = str(row["pairid"]), str(row["reference"]), row.get("target_hard")
+            image_set = row.get("img_set")
+            members = ids_in(image_set.get("members")) if isinstance(image_set, dict) else None
+            if members is None:
+                draft.fault(f"{place}: no img_set.members")
+                continue
+            if target is not None and str(target) in pictures and str(target) not in members:
+                draft.fault(f"{place}: the target {str(target)!r} of query {query!r} is not in its subset")
+                continue
+            grades = None if target is None else {str(target): 1.0}
+            if not _add_composed(
+                (whole, subset), split, query, place, row["caption"], photo, pictures, grades, named=members
+            ):
+                continue
+            left = [member for member in members if member != photo or reference != "excluded"]
+            subset.candidates |= dict.fromkeys((split, query, member) for member in left)
+            if reference == "excluded":
+                whole.excluded[query, photo] = None
     compare_counts(draft, {name: count for name, count in _CIRR_PUBLISHED.items() if counts[name]}, counts)
     draft.notes.append(f"reference {reference}")
     return draft
-
-
-def _add_photo(
-    draft: TaskSetDraft, split: str, place: str, row: dict[str, Any], images: dict[str, Any], excluded: bool
-) -> None:
-    whole, subset = draft.parts["it2i"], draft.parts["subset"]
-    query, reference, target = str(row["pairid"]), str(row["reference"]), row.get("target_hard")
-    image_set = row.get("img_set")
-    members = ids_in(image_set.get("members")) if isinstance(image_set, dict) else None
-    if members is None:
-        draft.fault(f"{place}: no img_set.members")
-        return
-    targets = [] if target is None else [str(target)]
-    if not _are_documents(whole, split, query, place, reference, *members, *targets):
-        return
-    if targets and targets[0] not in members:
-        draft.fault(f"{place}: the target {targets[0]!r} of query {query!r} is not in its subset")
-        return
-    if query in whole.queries.known:
-        draft.fault(f"{place}: query {query!r} stands twice")
-        return
-    for task in (whole, subset):
-        name, grades = str(images[reference]).removeprefix("./"), dict.fromkeys(targets, 1.0)
-        _add_query(task, query, row["caption"], reference, name, split, grades or None)
-    for member in members:
-        if not excluded or member != reference:
-            subset.candidates[split, query, member] = None
-    if excluded:
-        whole.excluded[query, reference] = None
 
 
 _ASPECTS = (
@@ -744,42 +741,30 @@ def circo(path: Path, *, index: str, text: str, reference: str) -> TaskDraft:
         draft.add_item("documents", image, None, picture=name)
     for split, listed in rows.items():
         for place, row in listed:
-            _add_coco(draft, split, place, row, images, text, reference == "excluded")
+            query, photo = f"{split}-{row['id']}", str(row["reference_img_id"])
+            grades: dict[str, float] | None = None
+            if split == "val" or "gt_img_ids" in row:
+                answers = ids_in(row.get("gt_img_ids"))
+                if not answers or "target_img_id" not in row:
+                    draft.fault(f"{place}: no {'target_img_id' if answers else 'gt_img_ids'}")
+                    continue
+                grades = dict.fromkeys(answers, 1.0) | {str(row["target_img_id"]): 2.0}
+            caption = str(row["relative_caption"])
+            if text == "concept" and isinstance(row.get("shared_concept"), str):
+                caption = f"{row['shared_concept']} that {caption}"
+            if not _add_composed([draft], split, query, place, caption, photo, images, grades, searched="index"):
+                continue
+            aspects = row.get("semantic_aspects")
+            if isinstance(aspects, list):
+                for aspect in _ASPECTS:
+                    draft.labels.setdefault(aspect, {})[query] = "yes" if aspect in aspects else "no"
+            if reference == "excluded":
+                draft.excluded[query, photo] = None
     counts = {f"queries of {split}": len(listed) for split, listed in rows.items()} | {"images": len(images)}
     published = {"queries of val": 220, "queries of test": 800, "images": 123_403}
     compare_counts(draft, {name: count for name, count in published.items() if name in counts}, counts)
     draft.notes.append(f"text {text}, reference {reference}")
     return draft
-
-
-def _add_coco(
-    draft: TaskDraft, split: str, place: str, row: dict[str, Any], images: dict[str, str], how: str, excluded: bool
-) -> None:
-    query, reference = f"{split}-{row['id']}", str(row["reference_img_id"])
-    grades: dict[str, float] | None = None
-    if split == "val" or "gt_img_ids" in row:
-        answers = ids_in(row.get("gt_img_ids"))
-        if not answers or "target_img_id" not in row:
-            draft.fault(f"{place}: no {'target_img_id' if answers else 'gt_img_ids'}")
-            return
-        grades = dict.fromkeys(answers, 1.0) | {str(row["target_img_id"]): 2.0}
-    missing = [image for image in (reference, *(grades or {})) if image not in images]
-    if missing:
-        draft.fault(f"{place}: picture {missing[0]!r} of query {query!r} is not in the index")
-        return
-    if query in draft.queries.known:
-        draft.fault(f"{place}: query {query!r} stands twice")
-        return
-    caption = str(row["relative_caption"])
-    if how == "concept" and isinstance(row.get("shared_concept"), str):
-        caption = f"{row['shared_concept']} that {caption}"
-    _add_query(draft, query, caption, reference, images[reference], split, grades)
-    aspects = row.get("semantic_aspects")
-    if isinstance(aspects, list):
-        for aspect in _ASPECTS:
-            draft.labels.setdefault(aspect, {})[query] = "yes" if aspect in aspects else "no"
-    if excluded:
-        draft.excluded[query, reference] = None
 
 
 def _circo_index(path: Path, index: str, rows: list[dict[str, Any]]) -> dict[str, str]:

@@ -18,6 +18,7 @@ from visir.collections.readers.task_reader import (
     IMAGES,
     ITEM_IDS,
     PARTS,
+    REQUIRED,
     TEXTS,
     PartFile,
     TaskPart,
@@ -35,7 +36,6 @@ EXAMPLE = (
     'visir.open({"queries": {"q1": "a red boat"}, "documents": {"d1": "boat.jpg", "d2": "dog.jpg"}, '
     '"qrels": {"q1": ["d1"]}})'
 )
-_REQUIRED: tuple[TaskPart, ...] = ("queries", "documents", "judgements")
 _OF_KEY: dict[str, TaskPart] = {name: part for part, names in PARTS.items() for name in names} | {
     "judgements": "judgements",
     "judgments": "judgements",
@@ -49,7 +49,7 @@ def is_task(source: object) -> bool:
     """Whether an object is meant as a task: a dictionary with at least two of queries, documents and judgements."""
     if not isinstance(source, Mapping) or not source:
         return False
-    return len({_OF_KEY.get(str(key).lower()) for key in source} & set(_REQUIRED)) >= 2
+    return len({_OF_KEY.get(str(key).lower()) for key in source} & set(REQUIRED)) >= 2
 
 
 def is_task_set(source: object) -> bool:
@@ -110,7 +110,7 @@ def _fill(
             raise CollectionError(f"{key!r} and another name say the {part} of the task.", hint="leave one of them")
         if value is not None:
             parts[part] = value
-    missing = [f"no {PARTS[part][0] if part == 'judgements' else part}" for part in _REQUIRED if part not in parts]
+    missing = [f"no {PARTS[part][0] if part == 'judgements' else part}" for part in REQUIRED if part not in parts]
     raise_faults(CollectionError, "a task", missing, hint=f"{EXAMPLE} works")
     tables: dict[TaskPart, list[TaskTable]] = {
         "queries": item_tables(parts["queries"], "queries", columns),

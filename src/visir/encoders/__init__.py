@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from visir.encoders.families import KnownModel as KnownModel
     from visir.encoders.families import ModelList as ModelList
     from visir.encoders.families import recommended as recommended
+    from visir.encoders.intake import InputBatch as InputBatch
     from visir.encoders.loading import compose as compose
     from visir.encoders.loading import load as load
     from visir.encoders.loading import load_cross_encoder as load_cross_encoder

@@ -10,7 +10,7 @@ from copy import copy
 from dataclasses import replace
 from functools import partial
 from types import CodeType, FunctionType, MethodType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from visir.encoders.families import where_to_begin
-from visir.encoders.forms import ItemPart, as_dense, how_to_compose, joined, joined_vectors
-from visir.encoders.intake import EMBEDDING, Embedded, Pixels, checked, faults_named, valid_pictures
+from visir.encoders.forms import ItemPart, as_dense, how_to_compose, joined, joined_vectors, one_each
+from visir.encoders.intake import EMBEDDING, Embedded, InputBatch, Pixels, checked, faults_named, valid_pictures
 from visir.errors import EmbeddingError, EncoderError, nearest
 from visir.records import (
     Embeddings,
@@ -128,6 +128,8 @@ def _function(function: Callable[..., Any], known: set[int], depth: int) -> Iter
     wrapped = getattr(function, "__wrapped__", None)
     if wrapped is not None:
         yield from _parts(wrapped, known, depth)
+    if hasattr(function, "checks_vectors"):  # visir's own, around a method of the class
+        return
     yield from _code(function.__code__)
     yield from _parts((function.__defaults__, *sorted((function.__kwdefaults__ or {}).items())), known, depth - 1)
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
@@ -247,21 +249,23 @@ class _OfPipeline:
 class Encoder(_OfPipeline, ABC):
     """A model that turns images, texts, or both into vectors of one space.
 
-    `visir.load(name)` gives one, `Encoder.wrap` makes one of two functions. A subclass of your own needs `embed_images`
-    or `embed_texts`, or both. What else it does not say is found out: `modalities` by the methods it has, `dimension`
-    by the first vectors, `card` by the class.
+    `visir.load(name)` gives one, `Encoder.wrap` makes one of two functions. A subclass of your own says in `modalities`
+    what it takes, and has two methods. The work is split between them, so that a loader can decode and resize in
+    threads while the model computes: `prepare(item, role)`, of one text or picture, is cheap, pure and thread-safe;
+    `forward(batch, role)` makes the vectors of many. Both are told whether the inputs are queries or documents; a model
+    to which that matters says `distinguishes_roles = True`. What else it does not say is found out: `dimension` by the
+    first vectors, `card` by the class. A class with `embed_images`, `embed_texts` and `preprocess` in their place, as
+    visir 0.1.0 asked for them, works as before; it takes what it has methods for.
 
-    The work on an image is split in two, so that a loader can decode and resize in threads while the model computes:
-    `preprocess(image)` is cheap, pure and thread-safe; `embed_images(batch of preprocessed)` is the forward pass.
-    `encode_images` and `encode_texts` do both for a handful of inputs; `visir.encoders.encode` does it for whole
-    collections, through the store.
+    `encode_images` and `encode_texts` are for a handful of inputs; `visir.encoders.encode` is for whole collections,
+    through the store.
 
     Vectors are float32 (n, dimension), *not* normalised: what the model projects, as its reference implementation
-    returns it. An `embed_…` method may return any array of numbers: what it returns is checked and converted.
+    returns it. `forward` may return any array of numbers: what it returns is checked and converted.
 
     A model of late interaction has several vectors for an input, one for each word or part of a picture. Its class says
-    `form = "multi-vector"`, and its `embed_…` methods return a list of n arrays (t, dimension), where t may differ, or
-    one array (n, t, dimension), with a mask (n, t) beside it where some are padding. Pairs are scored with MaxSim.
+    `form = "multi-vector"`, and its `forward` returns a list of n arrays (t, dimension), where t may differ, or one
+    array (n, t, dimension), with a mask (n, t) beside it where some are padding. Pairs are scored with MaxSim.
 
     The card is the key under which vectors are kept. When it has a hash over the weights, its name does not enter the
     key (the same file under another path is the same model), so everything that changes the numbers has to be in its
@@ -271,8 +275,9 @@ class Encoder(_OfPipeline, ABC):
     Example:
         >>> import visir
         >>> class Length(visir.Encoder):
-        ...     def embed_texts(self, texts):
-        ...         return [[len(text), text.count(" ")] for text in texts]
+        ...     modalities = frozenset({"text"})
+        ...     def forward(self, batch, role):
+        ...         return [[len(text), text.count(" ")] for text in batch.texts]
         >>> encoder = Length()
         >>> encoder.encode_texts(["a red boat"]).tolist(), sorted(encoder.modalities), encoder.card.name
         ([[10.0, 2.0]], ['text'], 'Length')
@@ -292,6 +297,8 @@ class Encoder(_OfPipeline, ABC):
     """Whether it embeds queries and documents in different ways (`for_role`)."""
     computes_ahead: bool = False
     """Whether `begin_images` returns before the vectors are there: the next batch is begun before they are read."""
+    in_lanes: bool = False
+    """Whether it computes in PyTorch on the CPU, and several threads may call it at once (`visir.encoders.lanes`)."""
     is_slow_here: bool = False
     """Whether PyTorch computes it on the CPU, in float32, where OpenVINO may be faster (`--device openvino`)."""
     precomputed: bool = False
@@ -300,7 +307,7 @@ class Encoder(_OfPipeline, ABC):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        for name, modality in EMBEDDING.items():
+        for name, modality in {"forward": None, **EMBEDDING}.items():
             method = vars(cls).get(name)
             if method is not None and not hasattr(method, "checks_vectors"):
                 setattr(cls, name, checked(method, modality))
@@ -310,12 +317,14 @@ class Encoder(_OfPipeline, ABC):
         def __getattr__(self, name: str) -> Any:
             """What a subclass does not say of itself."""
             if name == "modalities":
-                methods = {modality: name for name, modality in EMBEDDING.items() if name != "embed_texts_alike"}
-                return frozenset(
-                    modality
-                    for modality, method in methods.items()
-                    if getattr(type(self), method) is not getattr(Encoder, method)
-                )
+                if type(self).forward is not Encoder.forward:
+                    raise EncoderError(
+                        f"{type(self).__name__}: it does not say what it takes.",
+                        hint='in the class: modalities = frozenset({"image", "text"}), or one of them; "text+image" '
+                        "where one vector is made of both",
+                        code="modalities-not-stated",
+                    )
+                return frozenset(self._methods.values())
             if name == "card":
                 return EncoderCard(type(self).__name__, "own", code=hash_code(*self._own_classes))
             if name == "dimension":
@@ -417,19 +426,50 @@ class Encoder(_OfPipeline, ABC):
             if base not in Encoder.__mro__ and base.__module__.partition(".")[0] != "visir"
         ]
 
-    def preprocess(self, image: Image) -> Pixels:
-        """One RGB image to the model's input; the image itself, where the encoder takes it so.
+    def prepare(self, item: str | Image, role: Role) -> Any:
+        """One text, or one upright RGB picture, to what enters the forward pass: the item itself, unless a class says
+        more. Pure, cheap and thread-safe."""
+        if not isinstance(item, str) and type(self).preprocess is not Encoder.preprocess:  # a class for visir 0.1.0
+            return self.for_role(role).preprocess(item)
+        return item
 
-        Raises:
-            EncoderError: The encoder takes no images.
+    def forward(self, batch: InputBatch, role: Role) -> Embedded:
+        """(n, dimension) vectors of a batch of n prepared inputs, of one of the `modalities`; with form "multi-vector"
+        several for each.
+
+        Args:
+            batch: `texts`, `images`, or both, as `prepare` made each of them.
+            role: "query" or "document".
         """
+        # A class for visir 0.1.0 has a method for each kind of input instead, and keeps its role.
+        own = [name for name, modality in self._methods.items() if modality == batch.modality]
+        if not own:
+            raise self.cannot(batch.modality)
+        inputs = [values for values in (batch.texts, batch.images) if values is not None]
+        vectors: Embedded = getattr(self.for_role(role), own[-1 if batch.alike else 0])(*inputs)
+        return vectors
+
+    @property
+    def _methods(self) -> dict[str, Modality]:
+        """Those of `EMBEDDING` that the class has of its own."""
+        return {
+            name: modality
+            for name, modality in EMBEDDING.items()
+            if getattr(type(self), name) is not getattr(Encoder, name)
+        }
+
+    # What the pipeline calls, in the role of `for_role`.
+
+    def preprocess(self, image: Image) -> Pixels:
+        """`prepare`, for a picture."""
         if not {"image", "text+image"} & self.modalities:
             raise self.cannot("image")
-        return image  # type: ignore[return-value]  # what pixels are is the encoder's affair
+        pixels: Pixels = self.prepare(image, self._role)
+        return pixels
 
     def embed_images(self, batch: Sequence[Pixels]) -> Embedded:
         """(n, dimension) vectors of n preprocessed images; with form "multi-vector" several vectors for each."""
-        raise self.cannot("image")
+        return self._forward(InputBatch(images=batch))
 
     def begin_images(self, batch: Sequence[Pixels]) -> Callable[[], Embedded]:
         """Begin with `embed_images`: the function that is returned waits for the vectors, where they take time."""
@@ -438,18 +478,23 @@ class Encoder(_OfPipeline, ABC):
 
     def embed_texts(self, texts: Sequence[str]) -> Embedded:
         """(n, dimension) vectors of n texts (tokenising, template and truncation included)."""
-        raise self.cannot("text")
+        return self._forward(InputBatch(texts))
+
+    def embed_texts_alike(self, texts: Sequence[str]) -> Embedded:
+        """(n, dimension) vectors of n texts of one `text_lengths`, padded to that and no matter what else is there."""
+        return self._forward(InputBatch(texts, alike=True))
 
     def embed_texts_with_images(self, texts: Sequence[str], batch: Sequence[Pixels]) -> Embedded:
-        """(n, dimension) vectors of n items that have a text and an image each.
+        """(n, dimension) vectors of n items that have a text and a preprocessed image each."""
+        return self._forward(InputBatch(texts, batch))
 
-        For encoders whose `modalities` have "text+image": models that make one vector of the two.
-
-        Args:
-            texts: The texts of n items.
-            batch: Their n preprocessed images.
-        """
-        raise self.cannot("text+image")
+    def _forward(self, batch: InputBatch) -> Embedded:
+        """`forward` of a batch whose texts are not prepared yet."""
+        if batch.modality not in self.modalities:
+            raise self.cannot(batch.modality)
+        if batch.texts is not None:
+            batch = replace(batch, texts=[self.prepare(text, self._role) for text in batch.texts])
+        return self.forward(batch, self._role)
 
     def for_role(self, role: Role) -> Encoder:
         """This encoder, as it embeds queries or documents; itself where it makes no difference."""
@@ -460,13 +505,9 @@ class Encoder(_OfPipeline, ABC):
         return encoder
 
     def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
-        """The texts, cut word by word from their end where f"{text} {ending}" would be truncated by this model.
-
-        A text that leaves room is returned as it is, so an encoder that reads texts of any length changes none.
-
-        Raises:
-            EncoderError: Not even the ending alone fits.
-        """
+        """The texts, cut word by word where f"{text} {ending}" would be truncated; none where nothing is."""
+        if "text" not in self.modalities:
+            raise self.cannot("text")
         limit = self.text_limit()
         return list(texts) if limit is None else limit.truncate(texts, ending)
 
@@ -477,13 +518,6 @@ class Encoder(_OfPipeline, ABC):
     def text_lengths(self, texts: Sequence[str]) -> NDArray[np.int64] | None:
         """(n,) tokens read of each text, padding included, None if unknown: equal ones go to `embed_texts_alike`."""
         return None
-
-    def embed_texts_alike(self, texts: Sequence[str]) -> Embedded:
-        """(n, dimension) vectors of n texts of one `text_lengths`, padded to that and no matter what else is there.
-
-        Within rounding those of `embed_texts`, which pads to the longest text of a batch.
-        """
-        return self.embed_texts(texts)
 
     def encode_images(self, images: Sequence[Image], role: Role = "document") -> Embedded:
         """(n, dimension) vectors of n images of PIL (any mode, made upright RGB); `EncoderError` names what is none."""
@@ -507,10 +541,7 @@ class Encoder(_OfPipeline, ABC):
         return self.with_ids(modality, strings(inputs), joined(batches))
 
     def with_ids(self, modality: Modality, ids: pa.StringArray, vectors: Embedded) -> Vectors:
-        """Vectors that an `embed_…` method gave, as the record of them; several per input in `kept_dtype`.
-
-        So vectors that are computed at once, e.g. of queries, have the values of those that the store keeps.
-        """
+        """Vectors that `forward` gave, as the record of them; several per input in `kept_dtype`, as the store has."""
         if isinstance(vectors, TokenVectors):
             with np.errstate(over="ignore"):  # what becomes infinite is refused with its id
                 rounded = np.asarray(vectors.vectors, self.kept_dtype)
@@ -518,11 +549,7 @@ class Encoder(_OfPipeline, ABC):
         return Embeddings(modality, ids, vectors, self.card)
 
     def existing_vectors(self, items: Items) -> Vectors | None:
-        """The vectors of these items, where they exist already; None for an encoder that computes them.
-
-        Raises:
-            EmbeddingError: They exist, but not for all of these items.
-        """
+        """The vectors of these items, where they exist already, and then of all; None where they are computed."""
         return None
 
     def lacking(self, items: Items) -> pa.StringArray:
@@ -530,17 +557,11 @@ class Encoder(_OfPipeline, ABC):
         return items.ids[:0]
 
     def base_encoder(self, modality: Modality) -> Encoder | None:
-        """The encoder of whose vectors this one's are a cheap function (`project`); None when there is none.
-
-        Then the store keeps the vectors of the base encoder, and another head over it encodes nothing again.
-        """
+        """The encoder of whose vectors this one's are a cheap function (`project`): the store keeps those. Or None."""
         return None
 
     def project(self, modality: Modality, vectors: NDArray[Any]) -> NDArray[np.float32]:
-        """(n, dimension) vectors from (n, base encoder's dimension) vectors of the base encoder.
-
-        Where both are of form "multi-vector", these are the vectors of all items, one after the other.
-        """
+        """(n, dimension) vectors from those of the base encoder; of several for an item, one after another."""
         raise EncoderError(f"{self.card.name} has no base encoder; its vectors are its own.", code="no-base-encoder")
 
     def root_encoder(self, modality: Modality) -> Encoder:
@@ -577,66 +598,35 @@ class Encoder(_OfPipeline, ABC):
         )
 
 
-E = TypeVar("E", bound=Encoder)
-
-
-def in_role(encoder: E, role: Role, *names: str) -> E:
-    """A copy of an encoder over others, which these of its attributes hold (one, several, or by name), in a role."""
-    if not encoder.distinguishes_roles:
-        return encoder
-    in_this_role = copy(encoder)
-    for name in names:
-        held = getattr(encoder, name)
-        if isinstance(held, Mapping):
-            held = {key: each and each.for_role(role) for key, each in held.items()}
-        elif isinstance(held, tuple):
-            held = tuple(each.for_role(role) for each in held)
-        else:
-            held = held.for_role(role)
-        setattr(in_this_role, name, held)
-    return in_this_role
-
-
 class EncoderOver(Encoder):
     """An encoder whose vectors are made of those of others: what it does not say itself, the one below it says."""
 
-    over: ClassVar[tuple[str, ...]]
-    """The attributes that hold the encoders below."""
+    over: ClassVar[str]
+    """The attribute that holds the encoder below, where it is one for all inputs."""
 
     def below(self, modality: Modality) -> Encoder:
-        """The encoder that reads inputs of a modality."""
+        """The encoder that reads inputs of a modality, in the role of this one."""
         if modality not in self.modalities:
             raise self.cannot(modality)
-        encoder: Encoder = getattr(self, self.over[0])
-        return encoder
+        encoder: Encoder = getattr(self, self.over)
+        return encoder.for_role(self._role)
 
     def made_of(self, modality: Modality, vectors: Embedded) -> Embedded:
-        """Its vectors from those of the encoder below."""
-        return vectors
+        """Its vectors from those of the encoder below: projected, where the store keeps those."""
+        if self.base_encoder(modality) is None:
+            return vectors
+        if isinstance(vectors, TokenVectors) and self.form == "multi-vector":
+            return TokenVectors(self.project(modality, vectors.vectors), vectors.offsets)
+        return self.project(modality, one_each(vectors, self.below(modality).label))
 
-    def for_role(self, role: Role) -> Self:
-        """The same over encoders in this role."""
-        return in_role(self, role, *self.over)
+    def prepare(self, item: str | Image, role: Role) -> Any:
+        """As the encoder below does it."""
+        kind: Modality = "text" if isinstance(item, str) else "image"
+        return self.below(kind if kind in self.modalities else "text+image").prepare(item, role)
 
-    def preprocess(self, image: Image) -> Pixels:
-        """What the encoder of images takes."""
-        return self.below("image" if "image" in self.modalities else "text+image").preprocess(image)
-
-    def embed_images(self, batch: Sequence[Pixels]) -> Embedded:
-        """Made of those of the encoder of images."""
-        return self.made_of("image", self.below("image").embed_images(batch))
-
-    def embed_texts(self, texts: Sequence[str]) -> Embedded:
-        """Made of those of the encoder of texts."""
-        return self.made_of("text", self.below("text").embed_texts(texts))
-
-    def embed_texts_alike(self, texts: Sequence[str]) -> Embedded:
-        """Made of those of the encoder of texts."""
-        return self.made_of("text", self.below("text").embed_texts_alike(texts))
-
-    def embed_texts_with_images(self, texts: Sequence[str], batch: Sequence[Pixels]) -> Embedded:
-        """Made of those of the encoder of both together."""
-        return self.made_of("text+image", self.below("text+image").embed_texts_with_images(texts, batch))
+    def forward(self, batch: InputBatch, role: Role) -> Embedded:
+        """Made of those of the encoder below."""
+        return self.made_of(batch.modality, self.below(batch.modality).forward(batch, role))
 
     def text_limit(self) -> TextLimit | None:
         """As the encoder of texts reads."""
@@ -671,18 +661,12 @@ class _Wrapped(Encoder):
         given = {"image": image, "text": text}
         self.modalities = frozenset(modality for modality in PLURALS if given.get(modality) is not None)
 
-    def preprocess(self, image: Image) -> Pixels:
+    def prepare(self, item: str | Image, role: Role) -> Any:
         """What the function of images gets for one image."""
-        return super().preprocess(image) if self._preprocess is None else self._preprocess(image)
+        return item if isinstance(item, str) or self._preprocess is None else self._preprocess(item)
 
-    def embed_images(self, batch: Sequence[Pixels]) -> Embedded:
-        """What the function of images returns."""
-        if self._image is None:
-            raise self.cannot("image")
-        return self._image(list(batch))  # type: ignore[no-any-return]  # `checked` makes it an array
-
-    def embed_texts(self, texts: Sequence[str]) -> Embedded:
-        """What the function of texts returns."""
-        if self._text is None:
-            raise self.cannot("text")
-        return self._text(list(texts))  # type: ignore[no-any-return]  # as above
+    def forward(self, batch: InputBatch, role: Role) -> Embedded:
+        """What the function returns."""
+        function, inputs = (self._image, batch.images) if batch.texts is None else (self._text, batch.texts)
+        assert function is not None and inputs is not None, "one of its modalities"
+        return function(list(inputs))  # type: ignore[no-any-return]  # `checked` makes it an array

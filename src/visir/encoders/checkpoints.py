@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from visir.encoders.base import Encoder
 from visir.encoders.devices import COMPILED, TRUSTED, absolute_name, check_code, is_gone, trusting_folder
@@ -16,8 +16,11 @@ from visir.encoders.families import KINDS, family_of
 from visir.encoders.loading import load, load_recorded
 from visir.errors import EncoderError, MissingPackageError, raise_faults
 from visir.options import split_mark, with_option
-from visir.storage import MANIFEST, FileRecord, FolderChange, FolderKind, Manifest, digest_once, new_folder
-from visir.storage.disk import files_below
+from visir.storage import MANIFEST, FileRecord, FolderChange, FolderKind, Manifest, digest_once, new_file, new_folder
+from visir.storage.disk import files_below, system_error
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 COPY_AGAIN = "copy the whole checkpoint again"
 ENCODER = FolderKind("", "an encoder", remedy=COPY_AGAIN, error=EncoderError)
@@ -163,3 +166,38 @@ def load_part(folder: Path, entry: dict[str, Any], device: str | None, dtype: st
         dtype=dtype if dtype in family.dtypes else "float32",
         revision=entry["revision"] if family.revisions else None,
     )
+
+
+# Files of weights.
+
+
+def save_weights(tensors: Mapping[str, Tensor], path: Path, *, metadata: dict[str, str] | None = None) -> None:
+    """Write tensors of any device as a file `path`, which takes the place of one that is there."""
+    # The library writes into a temporary file of its own naming first; that is kept out of the folder of `path`.
+    from safetensors.torch import save_file
+
+    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    try:
+        with new_file(path, replace=True) as temporary:
+            save_file(plain, str(temporary), metadata=metadata)
+    except Exception as fault:
+        cause = system_error(fault)
+        if cause is None:
+            raise
+        raise cause from fault
+
+
+def read_weights(path: Path, whole: str = "checkpoint", missing: str = "") -> tuple[dict[str, Tensor], dict[str, str]]:
+    """The tensors of a file and what else it says; errors tell to copy the `whole` again, or what is `missing`."""
+    from safetensors import SafetensorError, safe_open
+
+    if not path.is_file():
+        raise EncoderError(f"{path}: missing.", hint=missing or f"was the whole {whole} copied?")
+    try:
+        with safe_open(str(path), framework="pt") as stored:
+            tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118 (not a mapping)
+            return tensors, stored.metadata() or {}
+    except SafetensorError as fault:
+        raise EncoderError(
+            f"{path}: cannot be read: {fault}", hint=f"copy the whole {whole} again", code="cannot-read"
+        ) from fault

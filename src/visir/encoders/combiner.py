@@ -17,18 +17,17 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from visir.encoders.base import Encoder
-from visir.encoders.checkpoints import Layout, load_part, read_description, save_part
+from visir.encoders.checkpoints import Layout, load_part, read_description, save_part, save_weights
 from visir.encoders.composed import OPTION, ReadsApart
 from visir.encoders.devices import pick_device
-from visir.encoders.forms import as_dense, one_each
-from visir.encoders.intake import Embedded
+from visir.encoders.forms import as_dense
 from visir.encoders.models.precision import inference, to_vectors
 from visir.encoders.models.towers import check_base_encoder
 from visir.encoders.towers.base import Head, HeadSpec, Inputs, Tower
-from visir.encoders.weights import hash_file, save_weights
 from visir.errors import EncoderError
+from visir.files import hash_file
 from visir.fingerprint import hash_json
-from visir.records import Embeddings, EncoderCard, Items, Modality, Role, Vectors
+from visir.records import Embeddings, EncoderCard, Modality, Role, Vectors
 
 
 @dataclass(frozen=True)
@@ -107,7 +106,6 @@ class CombinerEncoder(ReadsApart):
 
     # The store keeps the vectors of the frozen encoders, so another combiner encodes nothing again.
 
-    over = ("base_encoders",)
     reads: tuple[Modality, ...] = ("text", "image")
     batch_size = 128
 
@@ -153,11 +151,6 @@ class CombinerEncoder(ReadsApart):
         head = self.combiner.head if modality == "image" else self.combiner.text_head
         return self._blocks(lambda rows: head(self._tensor(vectors[rows])), len(vectors))
 
-    def project_items(self, items: Items, embeddings: Vectors) -> Vectors:
-        """The same, as embeddings."""
-        vectors = self.project(embeddings.modality, as_dense(embeddings).vectors)
-        return Embeddings(embeddings.modality, embeddings.ids, vectors, self.card, origin=embeddings.origin)
-
     def join(
         self,
         ids: pa.StringArray,
@@ -186,10 +179,6 @@ class CombinerEncoder(ReadsApart):
             lambda rows: self.combiner({"text": self._tensor(text[rows]), "image": self._tensor(image[rows])}),
             len(text),
         )
-
-    def made_of(self, modality: Modality, vectors: Embedded) -> NDArray[np.float32]:
-        """(n, dimension) vectors of texts, or of images."""
-        return self.project(modality, one_each(vectors, self.base_encoders[modality].label))
 
     def _tensor(self, rows: NDArray[Any]) -> Tensor:
         return torch.from_numpy(np.array(rows, np.float32)).to(self.device)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from visir.display import listed
 from visir.encoders.base import Encoder, EncoderOver
 from visir.encoders.forms import ItemPart, one_each, part_of_items, vectors_by_rows
-from visir.encoders.intake import Embedded, Pixels
+from visir.encoders.intake import Embedded, InputBatch
 from visir.errors import CollectionError, ConfigurationError, EncoderError
 from visir.fingerprint import hash_json
-from visir.options import split_mark, with_option
+from visir.options import with_option
 from visir.records import (
     Embeddings,
     Items,
@@ -29,6 +29,9 @@ from visir.records import (
     TokenVectors,
     Vectors,
 )
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 FORMS = 'compose="sum(0.5)": the weighted sum, 0.5 being the share of the text; "text" or "image": one of the two alone'
 """What is taken, in words."""
@@ -78,17 +81,6 @@ class CompositionRule:
         return ("text", "image") if self.form == "sum" else (self.form,)
 
 
-def split_rule(name: str) -> tuple[str, CompositionRule | None]:
-    """Take the option `compose` out of the name of a model."""
-    bare, tail = split_mark(name)
-    options = tail.split("&")
-    rules = [option for option in options if option.startswith(f"{OPTION}=")]
-    if not rules:
-        return name, None
-    left = "&".join(option for option in options if option not in rules)
-    return f"{bare}?{left}" if left else bare, CompositionRule.parse(rules[-1].partition("=")[2])
-
-
 class ReadsApart(EncoderOver):
     """An encoder over others: a text and an image are encoded apart, and their vectors become one."""
 
@@ -100,7 +92,7 @@ class ReadsApart(EncoderOver):
 
     def below(self, modality: Modality) -> Encoder:
         """See `EncoderOver`."""
-        return self.encoder_of(modality)
+        return self.encoder_of(modality).for_role(self._role)
 
     @property
     @abstractmethod
@@ -153,23 +145,23 @@ class ReadsApart(EncoderOver):
 
     def base_encoder(self, modality: Modality) -> Encoder | None:
         """The encoder below, whose vectors the store keeps; none for items with both, which have parts."""
-        return None if modality == "text+image" else self.encoder_of(modality)
+        return None if modality == "text+image" else self.below(modality)
 
-    def project_items(self, items: Items, embeddings: Vectors) -> Vectors:
-        """The vectors of the encoder below, as they are."""
-        return replace(embeddings, encoder=self.card)
+    def prepare(self, item: str | Image, role: Role) -> Any:
+        """As the encoder that reads it; what none reads stays as it is."""
+        kind: Modality = "text" if isinstance(item, str) else "image"
+        return self.encoder_of(kind).prepare(item, role) if kind in self.modalities else item
 
-    def project(self, modality: Modality, vectors: NDArray[Any]) -> NDArray[np.float32]:
-        """The vectors of the encoder below, as they are."""
-        return vectors
-
-    def embed_texts_with_images(self, texts: Sequence[str], batch: Sequence[Pixels]) -> Embedded:
-        """(n, dimension) vectors of n texts with their images."""
-        text, image = self.encoder_of("text"), self.encoder_of("image")
-        return self.join_batch(
-            one_each(text.embed_texts(texts), text.label) if "text" in self.reads else None,
-            one_each(image.embed_images(batch), image.label) if "image" in self.reads else None,
-        )
+    def forward(self, batch: InputBatch, role: Role) -> Embedded:
+        """(n, dimension) vectors of n texts, images, or texts with their images."""
+        if batch.modality != "text+image":
+            return super().forward(batch, role)
+        sides = {"text": InputBatch(batch.texts), "image": InputBatch(images=batch.images)}
+        vectors = {
+            side: one_each(self.encoder_of(side).forward(sides[side], role), self.encoder_of(side).label)
+            for side in self.reads
+        }
+        return self.join_batch(vectors.get("text"), vectors.get("image"))
 
 
 # Weighted sums of the vectors of texts and images, of any form.
@@ -282,8 +274,6 @@ class ComposedEncoder(ReadsApart):
 
     # The store keeps those alone: another weight encodes nothing again.
 
-    over = ("encoder",)
-
     def __init__(self, encoder: Encoder, rule: CompositionRule) -> None:
         for modality in rule.reads:
             if modality not in encoder.modalities:
@@ -361,6 +351,14 @@ class ComposedEncoder(ReadsApart):
         if self.rule.form != "sum":
             return sides[0]
         return mean_direction(sides[0], sides[1], self.rule.text_weight)
+
+    def project_items(self, items: Items, embeddings: Vectors) -> Vectors:
+        """The vectors of the encoder below, as they are."""
+        return replace(embeddings, encoder=self.card)
+
+    def project(self, modality: Modality, vectors: NDArray[Any]) -> NDArray[np.float32]:
+        """The vectors of the encoder below, as they are."""
+        return vectors
 
     def existing_vectors(self, items: Items) -> Vectors | None:
         """Those of the encoder, where its vectors exist already and are of one modality."""

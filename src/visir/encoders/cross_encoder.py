@@ -69,10 +69,7 @@ class CrossEncoder(Displayed, ABC):
 
     @abstractmethod
     def text_tokens(self, texts: Sequence[str]) -> list[Tokens]:
-        """The tokens of each of n texts (tokenising, template and truncation included), without padding.
-
-        A model whose text layers all look at the image has nothing more to say here than token ids.
-        """
+        """The tokens of each of n texts (tokenising, template and truncation included), without padding."""
 
     @abstractmethod
     def match(self, images: Sequence[Tokens], texts: Sequence[Tokens]) -> NDArray[np.float32]:

@@ -75,6 +75,15 @@ def has_bfloat16_units(description: Path = Path("/proc/cpuinfo")) -> bool:
         return False
 
 
+def is_amd_avx512(description: Path = Path("/proc/cpuinfo")) -> bool:
+    """Whether the processor is AMD's and has AVX-512; False where it cannot be told."""
+    try:
+        text = description.read_text()
+    except (OSError, UnicodeDecodeError):
+        return False
+    return "AuthenticAMD" in text and "avx512f" in text
+
+
 def own_gpu(number: int, processes: int, gpus: int) -> str:
     """The GPU of process `number` (from 0) of so many on a machine; one process alone takes "cuda", torch's current."""
     if processes == 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, TypeVar, Unpack
 
 import numpy as np
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from visir.collections.images import ImageReader
 from visir.display import Displayed
@@ -22,6 +23,7 @@ from visir.encoders.base import Encoder
 from visir.encoders.cross_encoder import CrossEncoder
 from visir.encoders.forms import ItemPart, as_dense, joined, shared_part, taken
 from visir.encoders.intake import Embedded, Pixels
+from visir.encoders.lanes import TEXTS, lanes_of, over_lanes, pieces
 from visir.encoders.loading import Reader, load, with_suffixes
 from visir.encoders.sources import check_accepted, items_of, order_named
 from visir.encoders.store import (
@@ -94,12 +96,36 @@ def load_images(
     skip_broken: bool,
 ) -> Generator[Loaded, None, None]:
     """The images of the items from row `start` on, preprocessed, in batches, at most a few batches ahead."""
+    # Batches end at multiples of `batch_size`, whatever `start` is and whichever images are broken, so a resumed encode
+    # computes the same batches as an uninterrupted one.
+    groups = _batches(start, len(items), batch_size)
+    yield from _loaded(items, encoder, groups, workers, skip_broken)
+
+
+def _batches(start: int, stop: int, size: int) -> Iterator[range]:
+    """The rows from `start` to `stop` in batches that end at multiples of their size."""
+    for begin in range(start - start % size, stop, size):
+        yield range(max(begin, start), min(begin + size, stop))
+
+
+def _loaded(
+    items: Items, encoder: Encoder | CrossEncoder, groups: Iterable[range], workers: int | None, skip_broken: bool
+) -> Generator[Loaded, None, None]:
+    """Groups of the images, preprocessed in threads."""
     # Threads suffice: decoding and resizing happen in C without the interpreter's lock, and nothing has to be copied
-    # between processes. Batches end at multiples of `batch_size`, whatever `start` is and whichever images are broken,
-    # so a resumed encode computes the same batches as an uninterrupted one.
+    # between processes.
+    ids = items.ids.to_pylist()
+    # Closed explicitly: after an error the traceback would keep the generator, and so its threads, alive.
+    ahead = prepared_ahead(_preparation(items, encoder), groups, ids.__getitem__, workers, skip_broken)
+    with closing(ahead) as batches:
+        for rows, pixels, broken in batches:
+            yield Loaded(rows.start, rows.stop, pixels, broken)
+
+
+def _preparation(items: Items, encoder: Encoder | CrossEncoder) -> Callable[[int], Pixels | ImageError]:
+    """From the row of an image to its pixels, or why there are none. Thread-safe."""
     reader = ImageReader(items)
     spoil, stamp = spoilt(items), stamped(items, encoder.preprocess)
-    ids = items.ids.to_pylist()
 
     def prepare(row: int) -> Pixels | ImageError:
         def work(image: Image) -> Pixels:
@@ -112,15 +138,7 @@ def load_images(
         except ImageError as fault:
             return fault
 
-    bounds = [
-        (begin, min(begin + batch_size, len(ids)))
-        for begin in range(start - start % batch_size, len(ids), batch_size)
-    ]  # fmt: skip
-    groups = (range(max(a, start), b) for a, b in bounds)
-    # Closed explicitly: after an error the traceback would keep the generator, and so its threads, alive.
-    with closing(prepared_ahead(prepare, groups, ids.__getitem__, workers, skip_broken)) as batches:
-        for rows, pixels, broken in batches:
-            yield Loaded(rows.start, rows.stop, pixels, broken)
+    return prepare
 
 
 def preprocessed(
@@ -165,22 +183,31 @@ def prepared_ahead(
             if not waiting:
                 return
             batch, futures = waiting.popleft()
-            pixels: list[Pixels] = []
-            broken: dict[str, str] = {}
-            for item, result in zip(batch, (result for future in futures for result in future.result()), strict=True):
-                if not isinstance(result, ImageError):
-                    pixels.append(result)
-                elif skip_broken:
-                    broken[id_of(item)] = result.reason
-                else:
-                    raise ImageError(
-                        result.message,
-                        hint=f"{result.hint}; or set broken images aside, counted: --skip-broken (for training, take "
-                        "them out of the list)",
-                    ) from result
+            results = (result for future in futures for result in future.result())
+            pixels, broken = _sorted_out(batch, results, id_of, skip_broken)
             yield batch, pixels, broken
     finally:
         executor.shutdown(wait=True, cancel_futures=True)
+
+
+def _sorted_out(
+    batch: Sequence[Input], results: Iterable[Pixels | ImageError], id_of: Callable[[Input], str], skip_broken: bool
+) -> tuple[list[Pixels], dict[str, str]]:
+    """The pixels of a batch, and id to reason of what cannot be used."""
+    pixels: list[Pixels] = []
+    broken: dict[str, str] = {}
+    for item, result in zip(batch, results, strict=True):
+        if not isinstance(result, ImageError):
+            pixels.append(result)
+        elif skip_broken:
+            broken[id_of(item)] = result.reason
+        else:
+            raise ImageError(
+                result.message,
+                hint=f"{result.hint}; or set broken images aside, counted: --skip-broken (for training, take them out "
+                "of the list)",
+            ) from result
+    return pixels, broken
 
 
 Batch = TypeVar("Batch")
@@ -214,7 +241,7 @@ def encode_missing(
             if items.modality == "text":
                 made = _text_parts(encoder, part, gap.start - first, size)
             else:
-                made = _image_parts(encoder, part, gap.start - first, size, options)
+                made = _image_parts(encoder, part, gap.start - first, len(items) - first, size, options)
             chunks.begin(row := gap.start)
             with closing(made):
                 for stop, vectors, broken in made:
@@ -257,9 +284,10 @@ class _Part(NamedTuple):
 
 
 def _image_parts(
-    encoder: Encoder, items: Items, start: int, size: int, options: ForwardOptions
+    encoder: Encoder, items: Items, start: int, total: int, size: int, options: ForwardOptions
 ) -> Generator[_Part, None, None]:
-    """The vectors of images, or of texts with images, batch by batch."""
+    """The vectors of images, or of texts with images, batch by batch, or piece by piece."""
+    # total: So many items there are in all, from the first of these on.
 
     def begin(batch: Loaded) -> Callable[[], Embedded]:
         """Begin to compute a batch; what is returned waits for its vectors."""
@@ -273,12 +301,25 @@ def _image_parts(
         paired = [text for name, text in zip(ids, texts, strict=True) if name not in batch.broken]
         return partial(encoder.embed_texts_with_images, paired, batch.pixels)
 
-    batches = load_images(
-        items, encoder, start=start, batch_size=size, workers=options.workers, skip_broken=options.skip_broken
-    )
-    with closing(batches):
-        for batch, vectors in computed(encoder, batches, begin):
-            yield _Part(batch.stop, vectors, batch.broken)
+    lanes = lanes_of(encoder) if items.texts is None else None
+    groups = _batches(start, len(items), size) if lanes is None else pieces(start, len(items), size, total)
+    if lanes is None or lanes == 1 or options.workers is not None:
+        batches = _loaded(items, encoder, groups, options.workers, options.skip_broken)
+        with closing(batches):
+            if lanes is None:
+                for batch, vectors in computed(encoder, batches, begin):
+                    yield _Part(batch.stop, vectors, batch.broken)
+            else:
+                yield from over_lanes(lambda batch: _Part(batch.stop, begin(batch)(), batch.broken), batches, lanes)
+        return
+    # A lane reads what it computes: threads that read ahead would compete with it for its core.
+    prepare, ids = _preparation(items, encoder), items.ids.to_pylist()
+
+    def work(rows: range) -> _Part:
+        pixels, broken = _sorted_out(rows, map(prepare, rows), ids.__getitem__, options.skip_broken)
+        return _Part(rows.stop, begin(Loaded(rows.start, rows.stop, pixels, broken))(), broken)
+
+    yield from over_lanes(work, groups, lanes)
 
 
 def computed(
@@ -297,17 +338,31 @@ def computed(
 
 def _text_parts(encoder: Encoder, items: Items, start: int, size: int) -> Generator[_Part, None, None]:
     """The vectors of texts, window by window."""
-    column, suffixes = plain_texts(items), endings(items)
-    window = size * _WINDOW
-    for begin in range(start, len(column), window):
-        texts: list[str] = column[begin : begin + window].to_pylist()
-        if suffixes is not None:
-            texts = with_suffixes(encoder, texts, suffixes[begin : begin + window])
-        # A stable sort: equal lengths keep their order, so the batches are the same in every run.
-        order = np.argsort([len(text) for text in texts], kind="stable")
-        batches = [order[first : first + size] for first in range(0, len(texts), size)]
-        encoded = joined([encoder.embed_texts([texts[row] for row in rows]) for rows in batches])
-        yield _Part(begin + len(texts), taken(encoded, np.argsort(order)), {})
+    column, suffixes, lanes = plain_texts(items), endings(items), lanes_of(encoder)
+    window, size = size * _WINDOW, size if lanes is None else min(size, TEXTS)
+    begun: deque[tuple[int, NDArray[np.int64], int]] = deque()
+
+    def batches() -> Iterator[list[str]]:
+        for begin in range(start, len(column), window):
+            texts: list[str] = column[begin : begin + window].to_pylist()
+            if suffixes is not None:
+                texts = with_suffixes(encoder, texts, suffixes[begin : begin + window])
+            # A stable sort: equal lengths keep their order, so the batches are the same in every run.
+            order = np.argsort([len(text) for text in texts], kind="stable")
+            firsts = range(0, len(texts), size)
+            begun.append((begin + len(texts), order, len(firsts)))
+            for first in firsts:
+                yield [texts[row] for row in order[first : first + size]]
+
+    made: list[Embedded] = []
+    with closing(over_lanes(encoder.embed_texts, batches(), lanes or 1)) as embedded:
+        for vectors in embedded:
+            made.append(vectors)
+            stop, order, count = begun[0]
+            if len(made) == count:
+                yield _Part(stop, taken(joined(made), np.argsort(order)), {})
+                begun.popleft()
+                made = []
 
 
 def texts_of(reader: Reader, items: Items) -> list[str]:
@@ -595,10 +650,10 @@ def _encode(encoder: Encoder, items: Items, role: Role, store: Store, options: F
             )
         entry = store.entry(key)
     check_broken(entry.broken, items, options.skip_broken)
-    described = f"encoded at {entry.card['made']}"
+    described = f"encoded at {entry.made}"
     origin = described if computed else f"from the vector store, {described}"
     embeddings = _in_order(entry, encoder, items, origin)
-    return Encoding(embeddings, entry.broken, computed, done, seconds, entry.folder, entry.card["made"])
+    return Encoding(embeddings, entry.broken, computed, done, seconds, entry.folder, entry.made)
 
 
 def _in_order(entry: Entry, encoder: Encoder, items: Items, origin: str) -> Embeddings | MultiVectorEmbeddings:

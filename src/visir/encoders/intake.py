@@ -1,7 +1,7 @@
 """What an encoder returns becomes an (n, d) float32 array, or an error that says what was returned and expected.
 
-The output of every encoder passes here: `Encoder` wraps the `embed_…` methods of its subclasses. What encoders of form
-"multi-vector" return becomes `TokenVectors` (`intake_multi.py`).
+The output of every encoder passes here: `Encoder` wraps the `forward` of its subclasses. What encoders of form
+"multi-vector" return becomes `TokenVectors`.
 """
 
 from __future__ import annotations
@@ -270,15 +270,41 @@ def _no_vectors(values: object, title: str, given: str, reason: str = "") -> Enc
     )
 
 
+Embedded: TypeAlias = NDArray[np.float32] | TokenVectors
+"""What an encoder gives: a vector for each input, or several (form "multi-vector")."""
+
+
+@dataclass(frozen=True, eq=False)
+class InputBatch:
+    """Inputs of an encoder that go through it together: texts, pictures, or texts with a picture each.
+
+    Attributes:
+        texts: n texts, each as `Encoder.prepare` made it; None of pictures alone.
+        images: n pictures, each as `Encoder.prepare` made it; None of texts alone.
+        alike: Whether all texts are of one `Encoder.text_lengths`: they are padded to that, so that a vector does not
+            depend on the other texts.
+    """
+
+    texts: Sequence[Any] | None = None
+    images: Sequence[Any] | None = None
+    alike: bool = False
+
+    @property
+    def modality(self) -> Modality:
+        """What they are: "text", "image" or "text+image"."""
+        return "image" if self.texts is None else "text" if self.images is None else "text+image"
+
+    def __len__(self) -> int:
+        return len(self.images or ()) if self.texts is None else len(self.texts)
+
+
 EMBEDDING: dict[str, Modality] = {
     "embed_images": "image",
     "embed_texts": "text",
     "embed_texts_alike": "text",
     "embed_texts_with_images": "text+image",
 }
-"""The methods of an encoder that return vectors, and of what."""
-Embedded: TypeAlias = NDArray[np.float32] | TokenVectors
-"""What the methods of an encoder give: a vector for each input, or several (form "multi-vector")."""
+"""What a class written for visir 0.1.0 has in the place of `forward`: a method for each kind of input."""
 _INPUTS: dict[Modality, str] = {"image": "images", "text": "texts", "text+image": "texts with images"}
 
 
@@ -289,20 +315,22 @@ _MODELS = "visir.encoders.models."
 _SEVERAL = 'or keep them all (late interaction): Encoder.wrap(…, form="multi-vector"), in a class form = "multi-vector"'
 
 
-def checked(method: Callable[..., Any], modality: Modality) -> Callable[..., Embedded]:
+def checked(method: Callable[..., Any], modality: Modality | None = None) -> Callable[..., Embedded]:
     """A method of an encoder that returns vectors: without gradients, and with what it returns checked."""
+    # modality: What it takes; None for `forward`, whose batch says it.
 
     @wraps(method)
     def embed(self: Any, inputs: Any, *others: Any) -> Embedded:
         label = getattr(self, "label", type(self).__name__)
-        with no_gradients(), faults_named(self, _INPUTS[modality]):
+        kind: Modality = modality or inputs.modality
+        with no_gradients(), faults_named(self, _INPUTS[kind]):
             returned = method(self, inputs, *others)
         vectors: Embedded
         if self.form == "multi-vector":
-            vectors = take_in_sets(returned, len(inputs), _INPUTS[modality], label)
+            vectors = take_in_sets(returned, len(inputs), _INPUTS[kind], label)
         else:
-            vectors = take_in(returned, len(inputs), modality, label)
-        self.learn_dimension(modality, vectors)
+            vectors = take_in(returned, len(inputs), kind, label)
+        self.learn_dimension(kind, vectors)
         return vectors
 
     embed.checks_vectors = True  # type: ignore[attr-defined]

@@ -10,10 +10,9 @@ from contextvars import ContextVar
 from importlib import import_module
 from os import PathLike
 from pathlib import Path
-from typing import Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Literal, Protocol, get_args
 
 from visir.encoders.base import Encoder
-from visir.encoders.composed import ComposedEncoder, CompositionRule, split_rule
 from visir.encoders.cross_encoder import CrossEncoder
 from visir.encoders.devices import COMPILED, DEFAULT, INT8, NotCompiledError, check_code, default_device, name_model
 from visir.encoders.families import Family, family_of, named_like, where_to_begin
@@ -21,6 +20,9 @@ from visir.errors import EncoderError, nearest, raise_faults, require
 from visir.files import is_there, nearest_folder
 from visir.options import split_mark
 from visir.remote import local_path
+
+if TYPE_CHECKING:
+    from visir.encoders.composed import CompositionRule
 
 # Texts with their shortcuts, as a model reads them whole.
 
@@ -111,8 +113,11 @@ def load_recorded(
 
 
 def _load(text: str, device: str | None, dtype: str, revision: str | None) -> Encoder:
-    text, rule = split_rule(text)
-    if rule is not None:
+    text, written = split_rule(text)
+    if written is not None:
+        from visir.encoders.composed import ComposedEncoder, CompositionRule
+
+        rule = CompositionRule.parse(written)
         return ComposedEncoder(_load(text, device, dtype, revision), rule)
     name = local_path(text)
     family = family_named(name)
@@ -130,6 +135,17 @@ def _load(text: str, device: str | None, dtype: str, revision: str | None) -> En
                 raise
             warnings.warn(f"{DEFAULT}={own}, but {fault.message} PyTorch computes {name}.", stacklevel=4)
             return load_family(name, None, dtype, revision)
+
+
+def split_rule(name: str) -> tuple[str, str | None]:
+    """Take the option `compose` (`CompositionRule`) out of the name of a model."""
+    bare, tail = split_mark(name)
+    options = tail.split("&")
+    rules = [option for option in options if option.startswith("compose=")]
+    if not rules:
+        return name, None
+    left = "&".join(option for option in options if option not in rules)
+    return f"{bare}?{left}" if left else bare, rules[-1].partition("=")[2]
 
 
 @contextmanager
@@ -290,4 +306,6 @@ def compose(model: Encoder | str | PathLike[str], rule: CompositionRule | str) -
         >>> sorted(compose(mine, "sum(0.7)").modalities)
         ['image', 'text', 'text+image']
     """
+    from visir.encoders.composed import ComposedEncoder, CompositionRule
+
     return ComposedEncoder(load(model), CompositionRule.parse(rule))

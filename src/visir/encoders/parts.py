@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, ParamSpec, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import orjson
@@ -29,6 +29,17 @@ from visir.collections.images import opened
 from visir.collections.streams import InputFiles, PassedOver, StreamedPicture
 from visir.display import counted, named
 from visir.encoders.base import Encoder, finite
+from visir.encoders.claims import (
+    LEASE_SECONDS,
+    PartLease,
+    SharedPlace,
+    about_lease,
+    is_at_work,
+    lease_states,
+    open_place,
+    patiently,
+    this_moment,
+)
 from visir.encoders.encoding import ForwardOptions, computed, prepared_ahead, preprocessed
 from visir.encoders.forms import one_each
 from visir.encoders.intake import Pixels
@@ -38,34 +49,25 @@ from visir.encoders.parts_folder import (
     FORMAT,
     SET_ASIDE,
     SIZES,
-    PartLease,
     PartOf,
     Parts,
-    SharedPlace,
-    about_lease,
     agreed_parts,
     agreed_plan,
     clear_away,
     given_up_parts,
-    is_at_work,
-    lease_states,
     note_number,
-    open_place,
-    this_moment,
+    read_card,
 )
 from visir.encoders.sources import order_named
 from visir.errors import CollectionError, EmbeddingError, EncoderError, ImageError, VisirError, nearest, raise_faults
+from visir.files import cache_directory
+from visir.fingerprint import hash_json
 from visir.progress import Progress
 from visir.remote import UnreachableError
-from visir.storage import Scratch
+from visir.storage import Scratch, SharedFolder
 from visir.storage.disk import disk_faults
 
-P = ParamSpec("P")
-T = TypeVar("T")
 _Group: TypeAlias = tuple[list[str], NDArray[np.float32]]
-LEASE_SECONDS = 120.0
-RETRY_SECONDS = (1.0, 5.0, 20.0)
-"""How long to wait before a place elsewhere that did not answer is tried again."""
 WAITING_SECONDS = 600.0
 """A process that waits for others says so at once, and then this often."""
 _LISTED_SECONDS, _WAIT_SECONDS = 10.0, 10.0
@@ -308,6 +310,12 @@ class _Worker:
     waiting_shown: float | None = None
 
     @property
+    def spare(self) -> SharedFolder:
+        """Where a part lies whose upload failed, until it is sent."""
+        key = hash_json({"place": self.place.place, "encoder": self.plan["encoder"]})[:16]
+        return SharedFolder(cache_directory() / "parts" / key)
+
+    @property
     def seconds(self) -> float:
         """After so many without a sign of life a process counts as dead."""
         return float(self.plan["lease"])
@@ -393,16 +401,29 @@ class _Worker:
             facts.update(passed.facts())  # all are read: the card is written now
 
         with Scratch.temporary("part") as scratch, disk_faults(scratch.path, VisirError):
-            path = scratch.file("part.parquet")
-            images, broken = write_part(
-                path, self.encoder, pictures(), self.options, prefix=prefix, facts=facts, lost=lambda: lease.lost
-            )
+            if is_there := self.spare.exists(part.path):  # its upload failed: nothing is encoded again
+                path = self.spare.folder / part.path
+                with path.open("rb") as stream:
+                    card = read_card(stream, str(path))
+                images, broken = int(card["count"]), len(card["broken"])
+            else:
+                path = scratch.file("part.parquet")
+                images, broken = write_part(
+                    path, self.encoder, pictures(), self.options, prefix=prefix, facts=facts, lost=lambda: lease.lost
+                )
             if not patiently(lease.is_held):
                 raise LostError
             for folder, number in ((SET_ASIDE, broken), (SIZES, path.stat().st_size)):
                 if number:
                     patiently(note_number, self.place, folder, part, number)
-            if not patiently(self.place.publish, path, part.path, lease.writer):
+            try:
+                is_new = patiently(self.place.publish, path, part.path, lease.writer)
+            except UnreachableError:
+                self.spare.publish(path, part.path, lease.writer)
+                raise
+            if is_there:
+                self.spare.remove(part.path)
+            if not is_new:
                 return None
         result.files += 1
         result.images += images
@@ -430,16 +451,6 @@ def waiting_line(place: SharedPlace, parts: Sequence[PartOf], seconds: float) ->
         f"{about.get('owner', 'unknown')} since {about.get('since', 'unknown')}; without a sign of life from there it "
         f"is taken over at {until:%H:%M:%S} UTC"
     )
-
-
-def patiently(call: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
-    """What a call returns; tried again a few times while a place elsewhere does not answer."""
-    for seconds in RETRY_SECONDS:
-        try:
-            return call(*arguments, **options)
-        except UnreachableError:
-            time.sleep(seconds)
-    return call(*arguments, **options)
 
 
 def _encoder_of_images(model: Encoder | str | Path) -> Encoder:

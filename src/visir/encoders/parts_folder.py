@@ -16,20 +16,16 @@ from __future__ import annotations
 import bisect
 import io
 import itertools
-import os
 import re
 import shlex
-import socket
-import threading
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from functools import lru_cache
+from datetime import datetime
 from pathlib import Path
-from typing import IO, Any, NamedTuple, TypeAlias
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 import orjson
@@ -40,175 +36,33 @@ import pyarrow.parquet as pq
 from visir.collections.own_folders import kind_elsewhere, manifest_elsewhere
 from visir.collections.streams import InputFile, InputFiles, notes_on_tars
 from visir.display import counted, named
+from visir.encoders.claims import (
+    CLAIM,
+    LEASES,
+    LeaseState,
+    SharedPlace,
+    about_lease,
+    about_process,
+    facts_of,
+    is_at_work,
+    lease_states,
+    open_place,
+)
 from visir.errors import CollectionError, EmbeddingError, VisirError, nearest, raise_faults
 from visir.fingerprint import hash_json
 from visir.parquet import open_stream, read_table
 from visir.progress import Progress
 from visir.records import Embeddings, EncoderCard, strings
-from visir.remote import RemoteFolder, UnreachableError, is_url, reaching
+from visir.remote import UnreachableError, is_url, reaching
 from visir.storage import MANIFEST, FolderKind, Manifest, SharedFolder, check_version
 from visir.storage.manifest import is_made_by_visir
 
 PARTS = FolderKind("parts", "a folder of parts", remedy="name a new folder (--parts)", error=EmbeddingError)
-FILES, FOLDER, LEASES, GIVEN_UP, SET_ASIDE, SIZES = "files", "parts", "leases", "given-up", "set-aside", "sizes"
+FILES, FOLDER, GIVEN_UP, SET_ASIDE, SIZES = "files", "parts", "given-up", "set-aside", "sizes"
 FORMAT = 1
 """The version of a part's layout."""
-SharedPlace: TypeAlias = SharedFolder | RemoteFolder
-"""What processes on many machines write into, on a disk or in an object store: files that appear whole, and once."""
 _AGAIN = "delete it, and run the same visir encode --parts again"
-_CLAIM = re.compile(r"(.+)\.(\d{6})(\.failed|\.released|\.made)?")
 _SCHEMA = pa.schema([("name", pa.large_string()), ("size", pa.int64()), ("tag", pa.large_string())])
-
-
-def open_place(place: str | Path) -> SharedPlace:
-    """The place of a path or an address."""
-    return RemoteFolder(str(place)) if is_url(place) else SharedFolder(place)
-
-
-# Claims: who works on a part.
-
-
-@dataclass(frozen=True)
-class LeaseState:
-    """The last claim on a part."""
-
-    part: str  # the part
-    generation: int  # the number of the claim
-    renewed: float  # when its holder was last alive, or gave it up; seconds since 1970
-    ending: str = ""  # "failed", "released" or "made"; empty while it is held
-
-    @property
-    def name(self) -> str:
-        """The name of its file."""
-        return f"{LEASES}/{self.part}.{self.generation:06}"
-
-    def is_held(self, seconds: float) -> bool:
-        """Whether its holder has given a sign of life within so many seconds."""
-        return not self.ending and time.time() - self.renewed < seconds
-
-
-def lease_states(place: SharedPlace) -> dict[str, LeaseState]:
-    """The last claim on each part that was ever claimed, by one listing."""
-    states: dict[str, LeaseState] = {}
-    for name, changed in sorted(place.listing(LEASES).items()):  # a claim comes before its ending
-        match = _CLAIM.fullmatch(name)
-        if match is not None:
-            states[match[1]] = LeaseState(match[1], int(match[2]), changed, (match[3] or "").removeprefix("."))
-    return states
-
-
-def about_lease(place: SharedPlace, state: LeaseState) -> Mapping[str, str]:
-    """What a claim, or its ending, says: "owner", "since", "reason"; of a part that was made "began" and "images"."""
-    return facts_of(place, f"{state.name}.{state.ending}" if state.ending else state.name)
-
-
-def facts_of(place: SharedPlace, name: str) -> Mapping[str, str]:
-    """What `about_process` wrote into a file; nothing of one that is cut, as after a crash of its machine."""
-    try:
-        values = orjson.loads(place.read(name) or b"{}")
-    except orjson.JSONDecodeError:
-        return {}
-    return values if isinstance(values, dict) else {}
-
-
-def is_at_work(place: SharedPlace, state: LeaseState, seconds: float) -> bool:
-    """Whether the holder of a claim lives: by its last sign of life, and on this machine by its process."""
-    return state.is_held(seconds) and not is_gone(_holder(place, state.name))
-
-
-@lru_cache(1 << 16)
-def _holder(place: SharedPlace, claim: str) -> str:
-    """The process that made a claim, which is read once."""
-    return facts_of(place, claim).get("process", "")
-
-
-def about_process(**facts: str) -> bytes:
-    """What a claim says: who makes it, when, and further facts."""
-    return orjson.dumps({"owner": f"{socket.gethostname()}:{os.getpid()}", "since": this_moment()} | facts)
-
-
-def this_moment() -> str:
-    """The time, to a thousandth of a second: small files are encoded in less than one."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
-
-
-def _started(process: int | str) -> list[str]:
-    """What the system says of a process from its state on; the twentieth value is when it was started (proc(5))."""
-    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-
-
-def _this_process() -> str:
-    """A name that no other process has, now or later: machine and container, number, start; "" where unknown."""
-    with suppress(OSError):  # in this run of this machine, and this one of its containers, a number is one process
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        container = Path("/proc/self/ns/pid").stat().st_ino
-        return f"{boot}:{container}/{os.getpid()}/{_started(os.getpid())[19]}"
-    return ""
-
-
-def is_gone(process: str) -> bool:
-    """Whether a process of this machine, by the name that it gave itself, has ended; False where nobody can know."""
-    machine, *rest = process.split("/")
-    if not machine or machine != _this_process().partition("/")[0]:
-        return False
-    number, started = rest
-    try:
-        facts = _started(number)
-        return facts[0] in "ZX" or facts[19] != started
-    except OSError:  # it is not there; or somebody else's, and hidden
-        try:
-            os.kill(int(number), 0)
-        except OSError as fault:
-            return isinstance(fault, ProcessLookupError)
-        return False
-
-
-class PartLease:
-    """A claim that this process holds. As a context it is renewed until the end of the block."""
-
-    def __init__(self, place: SharedPlace, state: LeaseState, seconds: float) -> None:
-        self.place, self.state, self.seconds = place, state, seconds
-        self.lost = False  # whether somebody has claimed the part since, as far as was seen with the last renewal
-        self._next = LeaseState(state.part, state.generation + 1, 0.0).name
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._renew, name="lease", daemon=True)
-
-    @classmethod
-    def take(cls, place: SharedPlace, part: str, last: LeaseState | None, seconds: float) -> PartLease | None:
-        """Claim a part that nobody holds."""
-        state = LeaseState(part, 1 if last is None else last.generation + 1, time.time())
-        return cls(place, state, seconds) if place.create(state.name, about_process(process=_this_process())) else None
-
-    @property
-    def writer(self) -> str:
-        """A name that no other process has."""
-        return f"{self.state.part}.{self.state.generation:06}"
-
-    def is_held(self) -> bool:
-        """Whether nobody has claimed the part since, looked at now."""
-        self.lost = self.lost or self.place.exists(self._next)
-        return not self.lost
-
-    def end(self, ending: str, reason: str = "", **facts: str) -> None:
-        """Say that nobody works on the part any more: "made", "failed" for a `reason`, or "released"."""
-        self.place.create(f"{self.state.name}.{ending}", about_process(reason=reason, **facts))
-
-    def __enter__(self) -> PartLease:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
-
-    def _renew(self) -> None:
-        while not self._over.wait(self.seconds / 4):
-            try:
-                if not self.is_held():
-                    return
-                self.place.touch(self.state.name)
-            except (VisirError, OSError):
-                continue  # a later sign of life may get through; if none does, somebody else takes the part
 
 
 def clear_away(place: SharedPlace, seconds: float) -> None:
@@ -219,7 +73,7 @@ def clear_away(place: SharedPlace, seconds: float) -> None:
     for folder in ("", FILES, FOLDER, LEASES, GIVEN_UP, SET_ASIDE, SIZES):
         for path in (place.folder / folder).glob(".new-*"):
             writer, is_left = path.name.removeprefix(".new-"), False
-            claim = _CLAIM.fullmatch(writer) if folder == FOLDER else None
+            claim = CLAIM.fullmatch(writer) if folder == FOLDER else None
             state = None if claim is None else states.get(claim[1])
             if claim is not None and state is not None:  # the copy of a part, by a claim on it
                 is_left = state.generation > int(claim[2]) or not is_at_work(place, state, seconds)

@@ -8,8 +8,7 @@ a place that all of them see: whose they are, and how many processes there were,
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 import orjson
 
 from visir.encoders.base import Encoder
+from visir.encoders.claims import SharedPlace, alone, open_place
 from visir.encoders.encoding import (
     ForwardOptions,
     alignment,
@@ -25,7 +25,6 @@ from visir.encoders.encoding import (
     entry_card,
     key_of,
 )
-from visir.encoders.parts_folder import SharedPlace, open_place
 from visir.encoders.sources import check_accepted
 from visir.encoders.store import (
     Chunks,
@@ -39,7 +38,6 @@ from visir.encoders.store import (
 from visir.errors import ConfigurationError, EmbeddingError, EncoderError
 from visir.records import EncoderCard, Items, Role
 from visir.remote import RemoteFolder
-from visir.storage.claims import locked
 from visir.threads import launched
 
 _SECONDS_ELSEWHERE = 20.0
@@ -124,8 +122,12 @@ def encode_shard(
     shared = store.shards(key) if place is None else open_place(place)
     about = {"encoder": encoder.card.to_dict(), "items": items.name, "fingerprint": items.fingerprint}
     options = ForwardOptions(batch_size, workers, skip_broken)
-    with _alone(shared, _chunks(shared, encoder, items, role, key).folder, shard) as writer:
+    writer, folder = f"{shard.number}-of-{shard.count}", _chunks(shared, encoder, items, role, key).folder
+    with alone(shared, f"{folder}-{writer}", f"another process is encoding shard {shard}; waiting for it"):
+        for begun in ("", folder):  # by a process that was killed
+            shared.clear(begun, writer)
         chunks = _chunks(shared, encoder, items, role, key, writer)  # with what another process had made meanwhile
+        chunks.send(store.shards(key))
         own = [chunk for chunk in chunks.chunks if chunk.broken and chunk.start in rows]
         chunks.remove(*(chunk for chunk in own if is_readable_again(chunks.read(chunk)[1], items)))
         shared.create(f"{chunks.folder}.json", orjson.dumps(about), writer)
@@ -180,23 +182,6 @@ def join_shards(
                 chunks.remove(*chunks.chunks)
                 shared.remove(f"{chunks.folder}.json")
     return store.entry(key)
-
-
-@contextmanager
-def _alone(place: SharedPlace, folder: str, shard: Shard) -> Iterator[str]:
-    """Be the only process at a shard, where its place can be locked: the name under which it writes there."""
-    writer = f"{shard.number}-of-{shard.count}"
-    if isinstance(place, RemoteFolder):  # an object appears whole
-        yield writer
-        return
-    waiting = f"another process is encoding shard {shard}; waiting for it"
-    with locked(place.folder / folder / f".{writer}", waiting=waiting):
-        for begun in ("", folder):  # by a process that was killed
-            place.clear(begun, writer)
-        try:
-            yield writer
-        finally:
-            place.remove(f"{folder}/.{writer}")
 
 
 def _chunks(place: SharedPlace, encoder: Encoder, items: Items, role: Role, key: str, writer: str = "") -> Chunks:

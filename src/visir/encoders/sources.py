@@ -135,7 +135,8 @@ def check_accepted(encoder: Encoder, sides: Iterable[Items]) -> None:
     if not encoder.modalities:
         raise EncoderError(
             f"{encoder.label} takes neither images nor texts.",
-            hint="give the class a method embed_images(self, images) or embed_texts(self, texts)",
+            hint='say in the class what it takes, modalities = frozenset({"image", "text"}), and give it a method '
+            "forward(self, batch, role) that returns the vectors of batch.images or batch.texts",
             code="takes-neither-images-nor",
         )
     distinct = list({id(items): items for items in sides}.values())

@@ -49,7 +49,7 @@ from visir.records import (
     strings,
 )
 from visir.records.vectors import NOT_FINITE
-from visir.remote import RemoteFolder
+from visir.remote import RemoteFolder, UnreachableError
 from visir.storage import ContentStore, FolderChange, FolderError, FolderKind, Manifest, Scratch, SharedFolder
 from visir.threads import usable_cores
 
@@ -246,8 +246,13 @@ class Entry:
     def broken(self) -> dict[str, str]:
         """The inputs that were set aside, with the reason."""
         with VECTORS.reading(self.folder):
-            broken: dict[str, str] = self.card["broken"]
-            return broken
+            return {**self.card["broken"]}
+
+    @property
+    def made(self) -> str:
+        """When it was made, UTC."""
+        with VECTORS.reading(self.folder):
+            return str(self.card["made"])
 
     def content(self) -> tuple[pa.StringArray, Embedded]:
         """The ids, and their vectors, memory-mapped."""
@@ -495,6 +500,7 @@ class Chunks:
         plan = {"key": key, "inputs": hash_columns([ids], sort=False), "form": form.name, "dtype": form.dtype}
         self.folder = f"{title}-{hash_json(plan)[:16]}"
         self.place, self.form, self._ids, self._label, self._writer = place, form, ids, label, writer
+        self._spare: SharedFolder | None = None
         self._seconds, self._flushed, self._full = seconds, time.monotonic(), False
         self._waiting: list[Embedded] = []
         self._aside: dict[str, str] = {}
@@ -546,6 +552,19 @@ class Chunks:
             except EmbeddingError:
                 self.remove(chunk)
 
+    def send(self, spare: SharedFolder) -> None:
+        """Write what a place that did not answer could not be given, from where it was kept; and keep it there again
+        where that fails."""
+        if spare.folder == getattr(self.place, "folder", None):
+            return
+        self._spare = spare
+        for chunk in filter(None, map(Chunk.named, spare.listing(self.folder))):
+            data = spare.read(f"{self.folder}/{chunk.name}") or b""
+            if Chunk.of(*chunk[:3], data) == chunk and chunk not in self.chunks:
+                self.place.create(f"{self.folder}/{chunk.name}", data, self._writer)
+                self.chunks = sorted([*self.chunks, chunk])
+            spare.remove(f"{self.folder}/{chunk.name}")
+
     def begin(self, start: int) -> None:
         """Go on with `append` at this item."""
         if self._stop != start:
@@ -584,6 +603,11 @@ class Chunks:
         written = len(self._ids) - sum(map(len, self.missing(range(len(self._ids)))))
         try:
             self.place.create(f"{self.folder}/{chunk.name}", data, self._writer)
+        except UnreachableError:
+            if self._spare is not None:  # sent by whoever goes on
+                self._spare.create(f"{self.folder}/{chunk.name}", data)
+                self._waiting = []
+            raise
         except FolderError as fault:
             self._full = True
             raise VisirError(

@@ -112,19 +112,29 @@ def read_result(folder: Path, content: Mapping[str, Any]) -> Result:
         counts = {} if last is None else {task: beyond_rank(table, last) for task, table in per_query.items()}
         beyond = {task: count for task, count in counts.items() if count}
     return Result(
-        content["system"],
+        str(content["system"]),
         protocol,
         per_query,
-        content["aggregates"],
-        content["versions"],
+        {
+            task: {name: _number(value) for name, value in named.items()}
+            for task, named in content["aggregates"].items()
+        },
+        dict(content["versions"].items()),
         content["timing"],
         tuple(content["notes"]),
         read_table(folder / "captions.parquet") if "captions.parquet" in content["files"] else None,
-        content.get("origins", {}),
+        dict(content.get("origins", {}).items()),
         by_task("labels_"),
         by_task("chance_"),
         beyond,
     )
+
+
+def _number(value: Any) -> float:
+    """A value of a result as it was written; JSON has null for NaN."""
+    if not isinstance(value, (int, float, type(None))):
+        raise TypeError(f"{value!r} is no number")
+    return float("nan") if value is None else value
 
 
 def read_table(path: Path) -> pa.Table:

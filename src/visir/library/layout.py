@@ -129,8 +129,9 @@ class LibraryCard:
     def _wrong(self) -> list[str]:
         """The fields that hold what visir would not write: a library may come from anybody."""
         texts = {name: getattr(self, name) for name in ("name", "source", "root", "model", "database", "decisions")}
-        texts |= {name: getattr(self, name) or "" for name in ("split", "head")}
+        texts |= {name: getattr(self, name) for name in ("split", "head") if getattr(self, name) is not None}
         wrong = [name for name, value in texts.items() if not isinstance(value, str)]
+        wrong += ["model"] if "dense" in self.indexes and not self.model else []
         wrong += ["images"] if not all(isinstance(place, str) for place in self.images) else []
         wrong += ["indexes"] if not all(name in INDEXES for name in self.indexes) else []
         wrong += ["generation"] if not isinstance(self.generation, int) else []

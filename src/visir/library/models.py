@@ -140,7 +140,7 @@ class LibraryModels:
     @cached_property
     def dense_texts(self) -> Encoder | None:
         """The text tower of the dense encoder, where it is kept (`text_network`): a text then loads no model."""
-        from visir.encoders.models.text_network import runs_on_processor, text_network
+        from visir.encoders.models.exported import runs_on_processor, text_network
 
         card = self._cards.get("dense")
         if not self._keeps_texts or not card or not runs_on_processor(self._device):
@@ -152,7 +152,7 @@ class LibraryModels:
         # begins: Called before work that takes seconds.
         if not self._keeps_texts or not self.model or self.model not in self._loaded or self.dense is None:
             return
-        from visir.encoders.models.text_network import keep_text_network
+        from visir.encoders.models.exported import keep_text_network
 
         if keep_text_network(self.dense, begins):
             self.__dict__.pop("dense_texts", None)

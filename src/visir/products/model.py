@@ -19,12 +19,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from visir.encoders.base import Encoder
-from visir.encoders.checkpoints import Layout, check_files, read_description
+from visir.encoders.checkpoints import Layout, check_files, read_description, save_weights
 from visir.encoders.forms import one_each
 from visir.encoders.loading import load_recorded
 from visir.encoders.towers.base import Head, HeadSpec, Inputs, Tower
-from visir.encoders.weights import hash_file, save_weights
 from visir.errors import ConfigurationError, EmbeddingError, EncoderError, raise_faults
+from visir.files import hash_file
 from visir.products.encoding import AttributeVectors, CatalogueVectors, Floats, ProductVectors
 from visir.products.task import Setting
 from visir.records import Embeddings, EncoderCard, Modality

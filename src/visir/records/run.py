@@ -321,6 +321,15 @@ class Run(Columnar):
         self._check_no_repeats(where)
 
     @classmethod
+    def of_search(cls, **fields: Any) -> Run:
+        """Make a run of what a search of visir found, which is in order and without faults: nothing is checked."""
+        # The checks take longer than many a search for one query.
+        run = object.__new__(cls)
+        run.__dict__.update(query_items=None, document_items=None)
+        run.__dict__.update(fields)
+        return run
+
+    @classmethod
     def ranked(
         cls,
         name: str,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from visir.reports.page import Block, Cards, Figures, Fold, Group, Notice, Parag
 from visir.reports.report import Chart, StudyReport
 from visir.reports.table import Cell, Column, Table
 from visir.reports.tables import compared_systems_table, comparison_table, untested_systems_table
+from visir.storage.manifest import reading_folder
 
 _MEASURED = (Evaluation, Result, Classification)
 
@@ -69,9 +71,10 @@ def report(*sources: Any, data: Any = None, title: str = "") -> StudyReport:
     raise_faults(ConfigurationError, "report", faults, hint="what visir.evaluate and the other calls return")
     source = None if data is None else collections.open(data)
     if len(things) == 1:
-        described = _described(next(iter(things.values())), source)
+        described = _of_given(next(iter(given.values())), next(iter(things.values())), source)
         return replace(described, title=title) if title else described
-    return _side_by_side(things, source, title)
+    reports = {name: _of_given(given[name], thing, source) for name, thing in things.items()}
+    return _side_by_side(things, reports, title)
 
 
 def _name(thing: Any) -> str:
@@ -95,6 +98,12 @@ def _is_shown(thing: Any) -> bool:
     return isinstance(thing, Displayed) and any(view_function(thing, name) for name in ("report", "blocks"))
 
 
+def _of_given(given: Any, thing: Any, source: Any) -> StudyReport:
+    """The report of a record; wrong values of a folder are damage of that folder."""
+    with reading_folder(given) if isinstance(given, (str, Path)) else nullcontext():
+        return _described(thing, source)
+
+
 def _described(thing: Any, source: Any = None) -> StudyReport:
     """The report of a record; one that has none of its own is what a notebook shows of it."""
     if source is not None and isinstance(thing, Evaluation):
@@ -107,9 +116,8 @@ def _described(thing: Any, source: Any = None) -> StudyReport:
     return StudyReport(kind, _name(thing), [Section("shown", kind.capitalize(), shown)])
 
 
-def _side_by_side(things: Mapping[str, Any], source: Any, title: str) -> StudyReport:
+def _side_by_side(things: Mapping[str, Any], reports: Mapping[str, StudyReport], title: str) -> StudyReport:
     """What can be said of several together, and each of them below."""
-    reports = {name: _described(thing, source) for name, thing in things.items()}
     together: list[Block] = []
     joined: list[Table] = []
     if all(isinstance(thing, _MEASURED) for thing in things.values()):

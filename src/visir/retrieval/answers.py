@@ -41,19 +41,34 @@ class Hits:
     queries: NDArray[np.int64]  # (m,) the row of each query
     places: NDArray[np.int64]  # (m,) the position of each document in the sorted gallery; -1 for a deleted document
     scores: NDArray[np.float32]  # (m,) the scores
+    in_order: bool = False  # whether they are the best k of each query as `best` returns them
 
     @classmethod
     def joined(cls, parts: list[Hits]) -> Hits:
         """Join several results into one."""
-        if not parts:
-            return cls(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32))
         if len(parts) == 1:
             return parts[0]
-        return cls(*(np.concatenate([getattr(hits, name) for hits in parts]) for name in cls.__dataclass_fields__))
+        columns = [(hits.queries, hits.places, hits.scores) for hits in parts]
+        none: Any = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32))
+        queries, places, scores = map(np.concatenate, zip(none, *columns, strict=True))
+        return cls(queries, places, scores)
+
+    @classmethod
+    def ordered(cls, places: NDArray[np.int64], scores: NDArray[np.float32], fill: NDArray[np.int64]) -> Hits:
+        """Take the first `fill[q]` of the (n, k) best of each query q."""
+        if len(fill) == 1:
+            n = int(fill[0])
+            return cls(np.zeros(n, np.int64), places[0, :n], scores[0, :n], in_order=True)
+        filled = np.arange(places.shape[1]) < fill[:, None]
+        return cls(np.repeat(np.arange(len(fill)), fill), places[filled], scores[filled], in_order=True)
 
     def best(self, queries: int, k: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
         """Return the best `k` of each query: by falling score, ties by place."""
         query, place, score = self.queries, self.places, self.scores
+        if self.in_order:
+            if queries == 1:
+                return np.array([0, len(place)]), place, score
+            return np.searchsorted(query, np.arange(queries + 1)), place, score
         if len(place) and place.min() < 0:
             alive = place >= 0
             query, place, score = query[alive], place[alive], score[alive]
@@ -70,9 +85,9 @@ class Hits:
 
 def check_finite_scores(run: Run) -> Run:
     """Return the run if all its scores are finite. Every search does this check, exact and indexed."""
-    bad = np.flatnonzero(~np.isfinite(run.scores))
-    if len(bad) == 0:
+    if np.isfinite(run.scores).all():
         return run
+    bad = np.flatnonzero(~np.isfinite(run.scores))
     query = run.queries[int(np.searchsorted(run.offsets, bad[0], side="right")) - 1].as_py()
     document = run.documents[int(run.indices[bad[0]])].as_py()
     raise EmbeddingError(
@@ -89,8 +104,9 @@ def run_of(
     # A query without a hit has an empty answer. documents: the ids of the places of the hits; None: the gallery's.
     encoder = queries.encoder
     offsets, places, scores = hits.best(len(queries), k)
-    run = Run(
-        name=" + ".join(dict.fromkeys([encoder.name, held_by.name])),
+    # What a server says is checked; what visir found itself is not.
+    run = (Run.of_search if documents is None else Run)(
+        name=encoder.name if encoder.name == held_by.name else f"{encoder.name} + {held_by.name}",
         task=task_name(queries.modality, gallery.modality),
         queries=queries.ids,
         offsets=offsets,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -23,8 +23,8 @@ from visir.retrieval.clustering import faiss_threads, load_faiss, train_centroid
 from visir.retrieval.index import INDEX, IndexState, StoredIndex, check_new_index
 from visir.retrieval.rows import DENSE, LARGEST, Rows
 from visir.retrieval.scan import best_of
-from visir.retrieval.settings import setting, settings_of
-from visir.retrieval.vectors import BLOCK, Side, score_pairs
+from visir.retrieval.settings import recall, setting, settings_of
+from visir.retrieval.vectors import BLOCK, Side, loops_for
 from visir.storage import FolderChange, changing
 from visir.threads import Share, cores, piece, spread
 
@@ -96,8 +96,49 @@ class FlatIndex(DenseIndex):
                 depth = min(k, len(side))
                 indices, scores = best_of(asking, side, depth, settings.device)
                 row = side.rows[indices.ravel()] + rows.starts[part]
-                hits.append(Hits(np.repeat(np.arange(len(queries)), depth), rows.places[row], scores.ravel()))
+                query = np.repeat(np.arange(len(queries)), depth)
+                hits.append(Hits(query, rows.places[row], scores.ravel(), in_order=True))
         return Hits.joined(hits)
+
+
+Gather = Callable[[NDArray[np.int64]], tuple[NDArray[np.float32], NDArray[np.int64]]]
+"""From the (q, c) rows of an index to a matrix that contains their vectors, and their rows in it."""
+_PAIRS = 2**12
+"""Candidates that are read at once: where the system maps 64 kB around each on disk, 256 MiB."""
+
+
+def scored(rows: DenseRows, asking: NDArray[np.float32], candidates: NDArray[np.int64], k: int, gather: Gather) -> Hits:
+    """The best `k` of the (q, c) rows that a kind places for each query (-1: none), by exact scores."""
+    places, scores = np.empty((len(asking), k), np.int64), np.empty((len(asking), k), np.float32)
+    fill = np.zeros(len(asking), np.int64)
+    step = max(_PAIRS // max(candidates.shape[1], 1), 1)
+    for first in range(0, len(asking), step):
+        some = slice(first, first + step)
+        _score(rows, asking[some], candidates[some], k, gather, (places[some], scores[some], fill[some]))
+    short = np.flatnonzero(fill < k)  # few candidates: every document is compared, so an answer is never short
+    if len(short) == 0:
+        return Hits.ordered(places, scores, fill)
+    fill[short] = 0
+    hits = [Hits.ordered(places, scores, fill)]
+    for start in range(0, len(rows.live), _PAIRS):
+        some_rows = rows.live[start : start + _PAIRS][None]
+        for query in short.tolist():
+            of_one = np.empty((1, k), np.int64), np.empty((1, k), np.float32), np.zeros(1, np.int64)
+            _score(rows, asking[query : query + 1], some_rows, k, gather, of_one)
+            best = Hits.ordered(*of_one)
+            hits.append(Hits(best.queries + query, best.places, best.scores))
+    return Hits.joined(hits)
+
+
+def _score(
+    rows: DenseRows, asking: NDArray[np.float32], candidates: NDArray[np.int64], k: int, gather: Gather, out: Any
+) -> None:
+    vectors, at = gather(candidates)
+    places, loops = rows.places[candidates], loops_for(candidates.size * asking.shape[1], "best_candidates")
+    if len(asking) == 1:
+        loops.best_candidates(0, 1, asking, vectors, at, places, k, *out)
+        return
+    spread(lambda part: loops.best_candidates(*piece(len(asking), part), asking, vectors, at, places, k, *out))
 
 
 def check_no_zero_vectors(vectors: Embeddings, similarity: Any) -> None:
@@ -123,6 +164,7 @@ class HnswSettings:
     threads: int = setting(
         1, "threads that build; with more than one the graph depends a little on their timing", least=1
     )
+    recall: float = recall()
 
 
 @dataclass(frozen=True)
@@ -193,23 +235,16 @@ class HnswIndex(DenseIndex):
         faiss, asking = _faiss(), self._asking(queries).block(0, len(queries))
         candidates = min(max(k, settings.ef_search), len(rows))
         parameters = faiss.SearchParametersHNSW(efSearch=candidates)
-        if rows.dead.any():
+        if len(rows.live) < len(rows):
             alive = np.packbits(~rows.dead, bitorder="little")
             selector = faiss.IDSelectorBitmap(alive)
             parameters.sel = selector
         _, labels = built.index.search(asking, candidates, params=parameters)
-        query, rank = np.nonzero(labels >= 0)
-        row = labels[query, rank]
-        short = np.bincount(query, minlength=len(queries)) < min(k, len(rows.live))
-        answered = ~short[query]
-        pairs = [(query[answered], row[answered])]
-        pairs += [(np.full(len(rows.live), unanswered), rows.live) for unanswered in np.flatnonzero(short)]
-        hits = []
-        for of_query, of_row in pairs:
-            scores = np.empty(len(of_query), np.float32)
-            score_pairs(asking, of_query, built.vectors, of_row, scores)
-            hits.append(Hits(of_query, rows.places[of_row], scores))
-        return Hits.joined(hits)
+        return scored(rows, asking, labels, k, lambda wanted: (built.vectors, wanted))
+
+    def _efforts(self, rows: DenseRows) -> list[dict[str, int]]:
+        sizes = (round(16 * 2 ** (step / 2)) for step in range(14))
+        return [{"ef_search": size} for size in sizes if size <= max(len(rows), 16)]
 
     def _details(self, rows: DenseRows, built: Graph) -> dict[str, Any]:
         return {"layers": int(built.index.hnsw.max_level) + 1}
@@ -321,20 +356,20 @@ def nearest_codes(
     lists: NDArray[np.int32],
     products: NDArray[np.float32],
     wanted: int,
-    dead: NDArray[np.bool_],
+    among: DenseRows,
 ) -> NDArray[np.int64]:
     """Return the (n, wanted) rows whose codes are nearest to each query, -1 where there are fewer in the lists read."""
     # Queries are searched one by one, so what is found for one depends on no other.
     # queries: (n, d) vectors.
     # lists: (n, probes) the lists that are read for each query.
     # products: (n, probes) the products of the query with the centroids of these lists.
-    # dead: (rows,) the rows that are passed over.
+    # among: the rows; deleted ones are passed over.
     faiss = load_faiss(PURPOSE)
     padded, products = _padded(queries, codes.d), np.ascontiguousarray(products)
     rows = np.empty((len(padded), wanted), np.int64)
     options: dict[str, Any] = {}
-    if dead.any():
-        alive = np.packbits(~dead, bitorder="little")
+    if len(among.live) < len(among):
+        alive = np.packbits(~among.dead, bitorder="little")
         options["sel"] = faiss.IDSelectorBitmap(alive)
     parameters = faiss.SearchParametersIVF(nprobe=lists.shape[1], **options)
     numbers = lists.astype(np.int64)
@@ -360,8 +395,6 @@ def _padded(vectors: NDArray[np.float32], dimension: int) -> NDArray[np.float32]
     return np.pad(vectors, ((0, 0), (0, missing))) if missing else np.ascontiguousarray(vectors)
 
 
-_PAIRS = 2**12
-"""Candidates that are read from disk at once: where the system maps 64 kB around each, 256 MiB."""
 _GROWTH = 4
 """With so many times the vectors it was trained for, the quantiser is trained anew."""
 
@@ -382,6 +415,7 @@ class IvfSettings:
     rescore: int = setting(
         100, "candidates whose vectors are read from disk and scored exactly: more find better", least=1, search=True
     )
+    recall: float = recall()
 
 
 @dataclass(frozen=True, eq=False)
@@ -425,10 +459,12 @@ class IvfIndex(DenseIndex):
     built_suffix = ""
 
     @classmethod
-    def build(cls, documents: Embeddings, folder: Path | None = None, **options: Any) -> Self:
+    def build(
+        cls, documents: Embeddings, folder: Path | None = None, *, queries: Embeddings | None = None, **options: Any
+    ) -> Self:
         """Build an index; of many documents in a folder, part by part."""
         if folder is None or len(documents) <= LARGEST:
-            return super().build(documents, folder, **options)
+            return super().build(documents, folder, queries=queries, **options)
         folder = Path(folder)
         settings = settings_of(cls.kind, cls.settings_type, options)
         check_new_index(folder)
@@ -437,7 +473,8 @@ class IvfIndex(DenseIndex):
         )
         with changing(folder, INDEX, busy=busy, resume=True) as change:
             index = cls(IndexState(Rows.of(cls.form, documents), None), settings)
-            state = index._built_in_parts(change, documents)
+            index._state = state = index._built_in_parts(change, documents)
+            index._calibrate(queries)
             index._write_state(change, state, state)
         return cls.load(folder)
 
@@ -521,44 +558,43 @@ class IvfIndex(DenseIndex):
         return CodedRows(codes, int(facts["trained"]), rows.parts[0].dimension)
 
     def _find(self, rows: DenseRows, built: CodedRows, queries: Embeddings, k: int, settings: IvfSettings) -> Hits:
-        side = self._asking(queries)
-        asking, wanted = side.block(0, len(queries)), max(k, settings.rescore)
-        if wanted >= len(rows.live):
-            query = np.repeat(np.arange(len(queries)), len(rows.live))
-            return self._scored(rows, asking, query, np.tile(rows.live, len(queries)))
+        side, wanted = self._asking(queries), max(k, settings.rescore)
+        asking = side.block(0, len(queries))
         lists = int(built.codes.nlist)
         probes = min(settings.probes or usual_probes(lists), lists)
-        candidates = self._candidates(built, side, wanted, probes, rows.dead)
-        short = np.flatnonzero((candidates >= 0).sum(axis=1) < k)
-        while len(short) and probes < lists:
-            probes = min(4 * probes, lists)
-            some = Side(queries, short, self.settings.similarity)
-            candidates[short] = self._candidates(built, some, wanted, probes, rows.dead)
-            short = short[(candidates[short] >= 0).sum(axis=1) < k]
-        candidates[short] = -1
-        query, rank = np.nonzero(candidates >= 0)
-        hits = [self._scored(rows, asking, query, candidates[query, rank])]
-        # FAISS finds nothing where all its codes are equally near: every vector is compared.
-        hits += [self._scored(rows, asking, np.full(len(rows.live), query), rows.live) for query in short]
-        return Hits.joined(hits)
+        if wanted >= len(rows.live):
+            candidates = np.broadcast_to(rows.live, (len(queries), len(rows.live)))
+        else:
+            candidates = self._candidates(rows, built, side, wanted, probes)
+            # FAISS finds nothing where all its codes are equally near.
+            while probes < lists and len(short := np.flatnonzero((candidates >= 0).sum(axis=1) < k)):
+                probes = min(4 * probes, lists)
+                some = Side(queries, short, self.settings.similarity)
+                candidates[short] = self._candidates(rows, built, some, wanted, probes)
+        return scored(rows, asking, candidates, k, lambda wanted: self._gathered(rows, wanted))
 
     def _candidates(
-        self, built: CodedRows, asking: Side, wanted: int, probes: int, dead: NDArray[np.bool_]
+        self, rows: DenseRows, built: CodedRows, asking: Side, wanted: int, probes: int
     ) -> NDArray[np.int64]:
         """Return (n, wanted) rows whose codes are near, -1 where there are fewer."""
         lists, products = best_of(asking, built.centroids, probes)
-        return nearest_codes(built.codes, asking.block(0, len(asking)), lists, products, wanted, dead)
+        return nearest_codes(built.codes, asking.block(0, len(asking)), lists, products, wanted, rows)
 
-    def _scored(
-        self, rows: DenseRows, asking: NDArray[np.float32], query: NDArray[np.int64], row: NDArray[np.int64]
-    ) -> Hits:
-        """Score pairs of a query and a row exactly."""
-        scores = np.empty(len(query), np.float32)
-        for start in range(0, len(query), _PAIRS):
-            some = slice(start, start + _PAIRS)
-            needed, place = np.unique(row[some], return_inverse=True)
-            score_pairs(asking, query[some], self._vectors(rows, needed), place, scores[some])
-        return Hits(query, rows.places[row], scores)
+    def _gathered(self, rows: DenseRows, wanted: NDArray[np.int64]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """Return the vectors of these rows, read from disk, and which of them each is."""
+        if len(wanted) == 1 and len(rows.parts) == 1 and wanted.min() >= 0:
+            side = Side(rows.parts[0], wanted[0], self.settings.similarity)
+            return side.block(0, len(side)), np.arange(len(side))[None]
+        needed, place = np.unique(wanted, return_inverse=True)
+        if needed[0] < 0:
+            needed, place = needed[1:], place - 1
+        return self._vectors(rows, needed), place.reshape(wanted.shape)
+
+    def _efforts(self, rows: DenseRows) -> list[dict[str, int]]:
+        lists = int(self._state.built.codes.nlist)
+        probes = [min(int(4 * 2 ** (step / 2)), lists) for step in range(28)]
+        each = [{"probes": number, "rescore": max(100, number)} for number in dict.fromkeys(probes)]
+        return [*each, *({"probes": lists, "rescore": count} for count in (400, 1600, 6400) if count < len(rows))]
 
     def _details(self, rows: DenseRows, built: CodedRows) -> dict[str, Any]:
         codes = built.codes

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shlex
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -220,6 +220,14 @@ def parts_of(manifest: Manifest) -> tuple[str, ...]:
     return tuple(names)
 
 
+def recall_of(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what was measured when an index was built; nothing of one whose recall nobody asked for."""
+    measured = content.get("recall", {})
+    if not isinstance(measured, dict) or (measured and not isinstance(measured.get("found"), float)):
+        raise ValueError(f"its recall cannot be {measured!r}")
+    return measured
+
+
 def check_files(folder: Path, manifest: Manifest) -> LateCheck:
     """Check the files of an index before any is read, but for large arrays: those are mapped, and hashed in a
     thread."""
@@ -308,13 +316,17 @@ class StoredIndex(Index[Vectors]):
         self.settings = settings
         self.folder = folder
         self._late: LateCheck | None = None
+        self.recall: dict[str, Any] = {}  # what was measured of an approximate index when it was built
+        self._about = self._how(settings)
 
     def __repr__(self) -> str:
         documents = f"{counted(len(self.ids), 'vectors')}{f', in {self.folder}' if self.folder else ', in memory'}"
         return brief(self, f"{self.kind}: {documents}", f"ids: {listed(self.ids[:3].to_pylist(), len(self.ids))}")
 
     @classmethod
-    def build(cls, documents: Vectors, folder: Path | None = None, **options: Any) -> Self:
+    def build(
+        cls, documents: Vectors, folder: Path | None = None, *, queries: Vectors | None = None, **options: Any
+    ) -> Self:
         settings = settings_of(cls.kind, cls.settings_type, options)
         if len(documents) == 0:
             raise EmbeddingError(
@@ -323,6 +335,7 @@ class StoredIndex(Index[Vectors]):
         rows = Rows.of(cls.form, cls._as_stored(documents, None, settings))
         index = cls(IndexState(rows, None), settings)
         index._state = IndexState(rows, index._construct(rows))
+        index._calibrate(queries)
         if folder is None:
             return index
         index.save(Path(folder))
@@ -366,9 +379,32 @@ class StoredIndex(Index[Vectors]):
         """Return the best `k` documents of each query: by falling score, ties by id; queries in order of their ids."""
         state, settings = self._state, searching(self.kind, self.settings, options)
         ordered, hits = self._found(state, queries, k, settings)
-        about = {"search": self.kind, **asdict(settings)}
-        held = state.rows.parts[0].encoder
-        return run_of(hits, ordered, state.rows.gallery, k, held, about)
+        about = self._about if settings is self.settings else self._how(settings)
+        return run_of(hits, ordered, state.rows.gallery, k, state.rows.parts[0].encoder, about)
+
+    def _how(self, settings: Any) -> dict[str, Any]:
+        """What a run says of its search."""
+        measured = {"recall_found": self.recall["found"]} if self.recall and settings is self.settings else {}
+        return {"search": self.kind, **asdict(settings), **measured}
+
+    def _efforts(self, rows: Rows[Vectors]) -> Sequence[dict[str, int]]:
+        """Return settings of a search in order of their cost, of which a wanted `recall` takes one."""
+        return ()
+
+    def _calibrate(self, queries: Vectors | None) -> None:
+        """Choose the effort that finds the share of the exact answers that is wanted, if one is."""
+        wanted, rows = getattr(self.settings, "recall", 0.0), self._state.rows
+        if not wanted:
+            return
+        from visir.retrieval.kinds import KINDS, USUAL_KINDS, form_of
+        from visir.retrieval.recall import calibrated
+
+        kind = KINDS.get(USUAL_KINDS[form_of(rows.parts[0])]).index()
+        same = {"similarity": self.settings.similarity} if hasattr(self.settings, "similarity") else {}
+        exact: Any = kind(IndexState(rows, None), kind.settings_type(**same))  # type: ignore[call-arg, attr-defined]
+        effort, self.recall = calibrated(self, exact, self._efforts(rows), wanted, queries)
+        self.settings = replace(self.settings, **effort)
+        self._about = self._how(self.settings)
 
     def lists(self, queries: Vectors, k: int = 10) -> dict[str, list[tuple[str, float]]]:
         """Return what `search` does as plain lists: from query to (document, score), best first."""
@@ -396,7 +432,12 @@ class StoredIndex(Index[Vectors]):
             dimension=first.dimension,
             bytes=self._state.bytes or self._size(),
             encoder=first.encoder.name,
-            details={"parts": len(rows.parts), **asdict(self.settings), **self._details(rows, self._state.built)},
+            details={
+                "parts": len(rows.parts),
+                **asdict(self.settings),
+                **{f"recall {name}": value for name, value in self.recall.items() if name != "wanted"},
+                **self._details(rows, self._state.built),
+            },
         )
 
     @property
@@ -509,6 +550,8 @@ class StoredIndex(Index[Vectors]):
             self._write(state.built, change.file(content["built"]))
             counted.append(content["built"])
         content["facts"] = self._facts(state.built)
+        if self.recall:
+            content["recall"] = self.recall
         change.keep_only(*counted)
         manifest = change.commit(content)
         rows = Rows(self.form, tuple(parts), state.rows.dead)
@@ -529,7 +572,8 @@ class StoredIndex(Index[Vectors]):
                 settings = settings_of(cls.kind, cls.settings_type, content["settings"])
                 rows = Rows(cls.form, parts, dead)
                 index = cls(IndexState(rows, None), settings, folder)
-                index._late = late
+                index._late, index.recall = late, recall_of(content)
+                index._about = index._how(settings)
                 path = below(folder, content["built"]) if "built" in content else None
                 built = index._read(rows, path, content["facts"])
                 index._state = IndexState(rows, built, names, manifest.generation, bytes_of(manifest))

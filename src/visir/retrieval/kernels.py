@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from visir.jit import njit
+from visir.jit import njit, plain
 
 # Loops run over `range(len)` of a slice, never over `range(start, stop)`, and count in 32 bits: an index that might be
 # negative, or a 64-bit counter of 32-bit comparisons, keeps the compiler from using vector instructions (ten times
@@ -270,6 +270,48 @@ def rescore(
 
 
 @njit()
+def best_of_one(scores: Any, slack: Any, query: Any, vectors: Any, k: int, indices: Any, values: Any) -> bool:
+    """The best k of all vectors for one query, whose products with them are within `slack` of the exact scores;
+    whether there is room for all that are too close to tell."""
+    n = scores.shape[0]
+    keys, fill = np.empty((1, k + 16 + k // 8), np.uint64), np.zeros(1, np.int64)
+    floor, crowded = np.full(1, np.float32(-np.inf)), np.zeros(1, np.bool_)
+    _take_top(
+        scores, slack, 0, k, keys, fill, floor, crowded, 0, np.empty(n + keys.shape[1], np.uint64),
+        np.empty(n, np.float32),
+    )  # fmt: skip
+    if not crowded[0]:
+        rescore(0, 1, keys, fill, query, np.zeros(1, np.int64), vectors, 0)
+        finish(0, 1, k, keys, fill, indices, values)
+    return not crowded[0]
+
+
+@njit()
+def best_candidates(
+    start: int, stop: int, queries: Any, vectors: Any, rows: Any, places: Any, k: int,
+    documents: Any, scores: Any, fill: Any,
+) -> None:  # fmt: skip
+    """Score the candidates of each of the queries `start:stop` exactly: the best k, by falling score, ties by place."""
+    # Candidate c of query q is `vectors[rows[q, c]]` and has the place `places[q, c]` among the sorted ids; -1: none.
+    query, keys = np.empty(queries.shape[1], np.float64), np.empty(rows.shape[1], np.uint64)
+    for q in range(start, stop):
+        _load(queries[q], query)
+        n = 0
+        for c in range(rows.shape[1]):
+            if rows[q, c] >= 0 and places[q, c] >= 0:
+                keys[n] = _key(dot(query, vectors[rows[q, c]]), places[q, c])
+                n += 1
+        if n > k:
+            _keep_smallest(keys, n, k)
+            n = k
+        best = np.sort(keys[:n])
+        for m in range(n):
+            documents[q, m] = np.int64(best[m] & np.uint64(0xFFFFFFFF))
+            scores[q, m] = score_of(best[m])
+        fill[q] = n
+
+
+@njit()
 def take_exactly(
     q: int, k: int, keys: Any, fill: Any, scores: Any, slack: Any, query: Any, vectors: Any, first: int
 ) -> None:
@@ -469,3 +511,28 @@ def scan_columns(
                     scores, slack, queries[at + c], query, vectors, first, offsets, documents, known, better, q, ties
                 )
     return looked
+
+
+def rehearse() -> None:
+    """Call every loop with few numbers, of the types that all searches have: that compiles it, or loads it."""
+    k, n, d = 2, 40, 4
+    vectors, slack, rows = np.ones((n, d), np.float32), np.float32(1e-6), np.arange(n)
+    measured, scores = np.empty(n), np.empty(n, np.float32)
+    lengths(vectors, measured)
+    lengths(plain(vectors), measured)
+    divide_rows(vectors, measured)
+    score_pairs(vectors, rows, vectors, rows, scores)
+    keys, fill, better = np.zeros((n, k + 16), np.uint64), np.zeros(n, np.int64), np.zeros(n, np.int64)
+    state = (k, keys, fill, np.full(n, -np.inf, np.float32), np.zeros(n, np.bool_))
+    positives = (np.arange(n + 1), np.arange(n), scores, better, 0)
+    for loop in (scan_rows, scan_columns):
+        fill[:] = 0
+        loop(np.ones((n, n), np.float32), 0, n, vectors, rows, slack, slack, vectors, 0, *state, *positives)
+    fill[:] = k
+    rescore(0, n, keys, fill, vectors, rows, vectors, 0)
+    indices, best = np.empty((n, k), np.int32), np.empty((n, k), np.float32)
+    take_exactly(fill[0] * 0, k, keys, fill, np.ones(n), 1e-6, np.ones(d), vectors, 0)
+    finish(0, n, k, keys, fill, indices, best)
+    single = vectors[:1]
+    best_of_one(np.ones(n, np.float32), slack, single, vectors, k, indices[:1], best[:1])
+    best_candidates(0, 1, single, vectors, rows[None], rows[None], k, np.empty((1, k), np.int64), best[:1], fill[:1])

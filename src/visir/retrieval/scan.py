@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,10 @@ import visir.retrieval.kernels as kernels
 from visir.encoders.devices import COMPILED, pick_device
 from visir.encoders.models.precision import full_precision
 from visir.errors import EncoderError, require
-from visir.jit import pays
+from visir.jit import FEW, pays
 from visir.progress import Progress
 from visir.records import Ties
-from visir.retrieval.vectors import BLOCK, IN_MEMORY, Side, score_places
+from visir.retrieval.vectors import BLOCK, IN_MEMORY, Side, loops_for, score_places
 from visir.threads import Share, cores, one_blas_thread, piece, spread
 
 # A device of torch on which products are made whose error is bounded.
@@ -122,11 +123,11 @@ class SearchState:
         return self.offsets, self.documents, self.known, self.better, TIES[self.ties]
 
     def look(
-        self, kernel: Any, tile: Matrix, share: tuple[int, int], asking: Block, others: Block, slacks: Slacks
+        self, loop: Any, tile: Matrix, share: tuple[int, int], asking: Block, others: Block, slacks: Slacks
     ) -> int:
-        """Scan a share of a block of approximate scores with a kernel."""
+        """Scan a share of a block of approximate scores with a loop."""
         query_of_row = self.query_of[asking[1] : asking[1] + len(asking[0])]
-        looked: int = kernel(
+        looked: int = loop(
             tile, *share, asking[0], query_of_row, *slacks, *others, self.depth, self.keys, self.fill,
             self.floor, self.crowded, *self.positives,
         )  # fmt: skip
@@ -171,7 +172,8 @@ def _look(
     """Fill a block with approximate scores; every core scans its share of the rows, then of the columns."""
     looked: list[int] = []
     down, across = below[0], beside[0]
-    few = len(down) <= FEW_ROWS and not precise
+    by_columns = len(down) <= FEW_ROWS and not precise
+    loops = _loops(across.shape[1] * tile.size)
     right = across.astype(np.float64).T if precise else across.T
 
     def multiply(part: Share) -> None:
@@ -184,15 +186,15 @@ def _look(
             for a in range(start, stop, CROWD):
                 b = min(a + CROWD, stop)
                 tile[a:b] = down[a:b].astype(np.float64) @ right
-        elif not few:
+        elif not by_columns:
             np.matmul(down[start:stop], right, out=tile[start:stop])
-        looked.append(states[0].look(kernels.scan_rows, tile, (start, stop), below, beside, slacks))
+        looked.append(states[0].look(loops.scan_rows, tile, (start, stop), below, beside, slacks))
 
     def down_columns(part: Share) -> None:
         share = piece(len(across), part)
-        looked.append(states[1].look(kernels.scan_columns, tile, share, beside, below, slacks))
+        looked.append(states[1].look(loops.scan_columns, tile, share, beside, below, slacks))
 
-    if few:
+    if by_columns:
         spread(multiply, len(across))
     spread(across_rows, len(down))
     if len(states) > 1:
@@ -214,9 +216,15 @@ def _multiply_few(rows: NDArray[np.float32], columns: NDArray[np.float32], out: 
         out[:, left : left + width] = (columns[left : left + width] @ rows.T).T
 
 
+def _loops(numbers: int) -> ModuleType:
+    """The loops that take so many multiplications over."""
+    return loops_for(numbers, "scan_rows", "scan_columns", "rescore", "finish", "take_exactly")
+
+
 def exact_answers(state: SearchState) -> Answers:
     """Score the kept candidates exactly, and put them in order."""
     queries, candidates = state.queries, state.candidates
+    loops = _loops(int(state.fill.sum()) * candidates.embeddings.dimension)
     for first in range(0, len(candidates), step := candidates.stride):
         block = candidates.block(first, min(first + step, len(candidates)))
         for start in range(0, len(state), queries.stride):
@@ -224,14 +232,14 @@ def exact_answers(state: SearchState) -> Answers:
 
             def share(part: Share) -> None:
                 a, b = piece(len(places), part)  # noqa: B023 (called before the next turn)
-                kernels.rescore(start + a, start + b, state.keys, state.fill, vectors, places[a:b], block, first)  # noqa: B023
+                loops.rescore(start + a, start + b, state.keys, state.fill, vectors, places[a:b], block, first)  # noqa: B023
 
             spread(share, len(places))
     _answer_crowded(state)
     indices = np.empty((len(state), state.depth), np.int32)
     scores = np.empty((len(state), state.depth), np.float32)
     spread(
-        lambda part: kernels.finish(*piece(len(state), part), state.depth, state.keys, state.fill, indices, scores),
+        lambda part: loops.finish(*piece(len(state), part), state.depth, state.keys, state.fill, indices, scores),
         len(state),
     )
     return indices, scores
@@ -248,7 +256,7 @@ def _answer_crowded(state: SearchState) -> None:
     slack = slack_of_double(queries.embeddings.dimension, queries.longest * candidates.longest)
     for first in range(0, len(candidates), BLOCK):
         block = candidates.block(first, min(first + BLOCK, len(candidates)))
-        exact = block.astype(np.float64).T
+        exact, loops = block.astype(np.float64).T, _loops(block.size * len(crowded))
         for start in range(0, len(crowded), CROWD):
             batch = crowded[start : start + CROWD]
             vectors, places = queries.gather(state.row_of[batch])
@@ -258,7 +266,7 @@ def _answer_crowded(state: SearchState) -> None:
                 selected = vectors[places[a:b]].astype(np.float64)  # noqa: B023
                 scores = selected @ exact  # noqa: B023
                 for i in range(b - a):
-                    kernels.take_exactly(
+                    loops.take_exactly(  # noqa: B023
                         batch[a + i], state.depth, state.keys, state.fill, scores[i], slack, selected[i], block, first  # noqa: B023
                     )  # fmt: skip
 
@@ -330,21 +338,10 @@ class DeviceRanks:
         state = self.state
         query = self.query[positive - self.begin]
         scores = score_places(state.queries, state.row_of[query], state.candidates, document)
-        known, own = state.known[positive], state.documents[positive]
-        before = document > own if self.ties == "trec" else document < own
-        if self.ties in ("pessimistic", "optimistic"):
-            before = np.where(self._is_positive(query, document), before, self.ties == "pessimistic")
-        ahead = (scores > known) | ((scores == known) & before)
-        np.add.at(state.better, positive[ahead], 1)
-
-    def _is_positive(self, query: NDArray[np.int64], document: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Whether each document is a positive of the query."""
-        width = len(self.state.candidates)
-        own = self.state.documents[self.begin : self.begin + len(self.query)]
-        wanted, positives = query * width + document, self.query * width + own  # both ascend, as those of the state do
-        place = np.minimum(np.searchsorted(positives, wanted), len(positives) - 1)
-        is_positive: NDArray[np.bool_] = positives[place] == wanted
-        return is_positive
+        few.count_near(
+            scores, positive, query, document, state.offsets, state.documents, state.known, state.better,
+            TIES[self.ties],
+        )  # fmt: skip
 
 
 PRODUCTS = 2**27
@@ -472,17 +469,37 @@ class _Group:
 
 def scan_on(device: str | None, states: Sequence[SearchState]) -> list[Answers]:
     """Score every query with every candidate, on the cores or on a device."""
-    # Few vectors are searched without compiled loops, and without the device that is named: that takes less than their
-    # way there.
+    # Few vectors are searched on the cores, whatever device is named: that takes less than their way there.
     queries, candidates = states[0].queries, states[0].candidates
     if device:
         TorchDevice(device)  # the same error for few vectors as for many
-    if not pays(len(queries) * len(candidates) * candidates.embeddings.dimension, kernels.finish):
-        scores = few.products(queries.block(0, len(queries)), candidates.block(0, len(candidates)))
-        return [few.answers(state, few_scores) for state, few_scores in zip(states, (scores, scores.T), strict=False)]
-    return scan_on_device(device, states) if device else scan(states)
+        numbers = len(queries) * len(candidates) * candidates.embeddings.dimension
+        if numbers > FEW or pays(numbers, kernels.finish):
+            return scan_on_device(device, states)
+    return scan(states)
 
 
 def best_of(queries: Side, documents: Side, depth: int, device: str | None = None) -> Answers:
     """The best documents of each query; of equal ones the first."""
+    if len(queries) == 1 and not device and (answers := _best_of_one(queries, documents, depth)) is not None:
+        return answers
     return scan_on(device, [SearchState(queries, documents, depth)])[0]
+
+
+def _best_of_one(asking: Side, documents: Side, depth: int) -> Answers | None:
+    """The answers to one query, without what is only needed for many; None where it is not that simple."""
+    query, vectors = asking.whole, documents.whole
+    if query is None or vectors is None or len(vectors) > TILE or not pays(vectors.size, kernels.best_of_one):
+        return None
+    scores, vector = np.empty(len(vectors), np.float32), query[0]
+
+    def multiply(part: Share) -> None:
+        start, stop = piece(len(vectors), part)
+        np.matmul(vectors[start:stop], vector, out=scores[start:stop])
+
+    with one_blas_thread():
+        spread(multiply, len(vectors))
+    slack = np.float32(slack_of_product(len(vector), asking.longest * documents.longest))
+    indices, best = np.empty((1, depth), np.int32), np.empty((1, depth), np.float32)
+    whole = kernels.best_of_one(scores, slack, query, vectors, depth, indices, best)
+    return (indices, best) if whole else None

@@ -29,6 +29,17 @@ def setting(
     return field(default=default, metadata={"about": about, "search": search, **allowed})
 
 
+def recall() -> Any:
+    """Make the field of a settings dataclass that asks for a share of the exact answers."""
+    return setting(
+        0.0,
+        "the share of the exact best ten that is wanted, up to 1: the effort of a search is then chosen when the index "
+        "is built, and checked on other questions; 0: as the other settings say",
+        least=0,
+        most=1,
+    )
+
+
 def settings_of(kind: str, type_: type[T], given: Mapping[str, Any]) -> T:
     """Make an instance of a settings dataclass."""
     fields_by_name = {field.name: field for field in fields(type_)}  # type: ignore[arg-type]

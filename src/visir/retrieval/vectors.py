@@ -80,6 +80,11 @@ class Side:
         return self._convert(start, stop)
 
     @property
+    def whole(self) -> NDArray[np.float32] | None:
+        """All vectors, where they are in memory."""
+        return self._whole
+
+    @property
     def stride(self) -> int:
         """The number of vectors to read at once: all if they are in memory."""
         return max(len(self), 1) if self._whole is not None else BLOCK

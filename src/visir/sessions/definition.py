@@ -523,11 +523,12 @@ def _amount(cell: str, decimal: str) -> str:
 
 def _is_doubtful(decimal: str) -> str:
     """SQL of whether a price is written that cannot be read, or that has two readings."""
-    unread = f"price IS NULL AND lower(trim(price_text)) NOT IN {_NO_VALUE}"
+    unread = f"price IS NULL AND price_text IS NOT NULL AND lower(trim(price_text)) NOT IN {_NO_VALUE}"
     if decimal:
         return unread
     two_readings = "regexp_full_match(price_text, '[^0-9.,]*[1-9][0-9]{0,2}[.,][0-9]{3}[^0-9.,]*')"
-    return f"({unread}) OR (price_is_text AND length(price_text) BETWEEN 5 AND 16 AND {two_readings})"
+    few = "(price_text LIKE '%.___%' OR price_text LIKE '%,___%')"  # "49.90" is looked at no further
+    return f"({unread}) OR (price_is_text AND length(price_text) BETWEEN 5 AND 16 AND {few} AND {two_readings})"
 
 
 def _utc(mapping: LogMapping) -> str:
@@ -552,7 +553,9 @@ def _no_offset(mapping: LogMapping) -> str:
     if mapping.unit != "iso":
         return "false"
     offset = "(z|[A-Z]{3,5}|Z|[A-Z][A-Za-z_]+/[A-Za-z_/]+|[T :][0-9]{1,2}.*[+−-][0-9]{1,2}(:?[0-9]{2})?\\]?)$"
-    return f"wall IS NOT NULL AND NOT regexp_matches(time_text, '{offset}')"
+    return (
+        f"CASE WHEN wall IS NULL OR time_text LIKE '%Z' THEN false ELSE NOT regexp_matches(time_text, '{offset}') END"
+    )
 
 
 def _first(columns: tuple[str, ...], present: Collection[str]) -> str:

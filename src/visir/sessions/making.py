@@ -178,7 +178,18 @@ def _unreadable_times(folder: Path, mapping: LogMapping) -> list[str]:
     guess = f" They look like unit = {min(units)!r}. One log has one unit: convert what differs." if units else ""
     if not guess and any(re.match(r"\d\d?[/-]\d\d?[/-]\d{2}", text) for text in rows.values()):
         guess = " Which is the day? SQL in [events] says it: time = \"strptime(time, '%d/%m/%Y %H:%M')\"."
+    if not guess and all(_OF_EXCEL.fullmatch(text) for text in rows.values()):
+        guess = f" {_days_of_excel(mapping)}"
     return [f"Times that cannot be read with unit = {mapping.unit!r}: {_shown(rows)}.{guess}"]
+
+
+_OF_EXCEL = re.compile(r"[2-7]\d{4}(\.\d+)?")
+"""Days since the end of 1899, from 1954 to 2119."""
+
+
+def _days_of_excel(mapping: LogMapping) -> str:
+    days = f"(CAST({mapping.events['time']} AS DOUBLE) - 25569) * 86400"
+    return f'They look like days as Excel counts them: unit = "s" with time = "{days}" in [events] reads these.'
 
 
 def _written(folder: Path, column: str, among: pc.Expression | None = None) -> dict[int, str]:
@@ -209,6 +220,9 @@ def _odd_times(folder: Path, mapping: LogMapping) -> list[str]:
     if earliest.year >= _OLDEST:
         return []
     rest = f", and until {latest:%Y-%m-%d}: are two units mixed?" if latest.year >= _OLDEST else ": is it right?"
+    factor = {"s": 1_000_000, "ms": 1_000, "us": 1}.get(mapping.unit)
+    if factor and all(_OF_EXCEL.fullmatch(str(time / factor)) for time in (first, last)):
+        rest += f" {_days_of_excel(mapping)}"
     return [f"With unit = {mapping.unit!r} the log begins on {earliest:%Y-%m-%d}{rest}"]
 
 
@@ -355,7 +369,8 @@ class Sessions(Displayed):
         folder = Path(folder)
         parts_of(folder)  # raises
         document = read_written_json(folder / "counts.json")
-        return cls(folder, document["counts"], tuple(document.get("advice", ())))
+        with SESSIONS.reading(folder, "counts.json"):
+            return cls(folder, {**document["counts"]}, tuple(map(str, document.get("advice", ()))))
 
     @property
     def remarks(self) -> tuple[str, ...]:

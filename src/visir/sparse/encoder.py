@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,16 +18,15 @@ from safetensors.torch import load_file
 
 from visir.arrays import load_array
 from visir.encoders.base import Encoder, EncoderOver
-from visir.encoders.checkpoints import Layout, load_part, read_description, save_part
+from visir.encoders.checkpoints import Layout, load_part, read_description, save_part, save_weights
 from visir.encoders.devices import pick_device
 from visir.encoders.encoding import encode_items
 from visir.encoders.families import CHECKPOINT_FILE
 from visir.encoders.forms import as_dense, one_each
-from visir.encoders.intake import Embedded
+from visir.encoders.intake import InputBatch
 from visir.encoders.models.hub import one_of
-from visir.encoders.weights import hash_file, save_weights
 from visir.errors import EmbeddingError, EncoderError
-from visir.files import read_json
+from visir.files import hash_file, read_json
 from visir.fingerprint import hash_json
 from visir.options import split_options
 from visir.parquet import read_columns
@@ -53,6 +52,8 @@ from visir.storage import FolderKind, new_folder, read_checked
 from visir.threads import spread_parts
 
 if TYPE_CHECKING:
+    from PIL.Image import Image
+
     from visir.encoders.store import Store
 
 
@@ -300,7 +301,7 @@ class SparseEncoder(EncoderOver):
     """
 
     form = "sparse"
-    over = ("dense",)
+    over = "dense"
 
     def __init__(
         self,
@@ -351,7 +352,7 @@ class SparseEncoder(EncoderOver):
 
     def base_encoder(self, modality: Modality) -> Encoder:
         """The dense encoder, whose vectors are what is kept."""
-        return self.dense
+        return self.below(modality)
 
     def sparsify(
         self, embeddings: Embeddings, own_terms: TextTerms | None = None, *, block: int = BLOCK
@@ -399,18 +400,19 @@ class SparseEncoder(EncoderOver):
             embeddings.origin,
         )
 
-    def made_of(self, modality: Modality, vectors: Embedded) -> NDArray[np.float32]:
-        """(n, |V|) weights from those of the dense encoder."""
-        return self.project(modality, one_each(vectors, self.dense.label))
+    def prepare(self, item: str | Image, role: Role) -> Any:
+        """As the dense encoder; of captions that have their own terms only, the caption too."""
+        prepared = super().prepare(item, role)
+        return prepared if self.expanded or not isinstance(item, str) else (prepared, item)
 
-    def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def forward(self, batch: InputBatch, role: Role) -> NDArray[np.float32]:
         """(n, |V|) weights, expanded or not as declared."""
-        vectors = one_each(self.dense.embed_texts(texts), self.dense.label)
-        return self._full(project(self._weigher, vectors, None if self.expanded else self.tokenizer.terms(texts)))
-
-    def embed_texts_alike(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """As any texts: their own terms are theirs alone."""
-        return self.embed_texts(texts)
+        terms = None
+        if batch.texts is not None and not self.expanded:
+            terms = self.tokenizer.terms([text for _, text in batch.texts])
+            batch = replace(batch, texts=[prepared for prepared, _ in batch.texts])
+        vectors = one_each(self.dense.forward(batch, role), self.dense.label)
+        return self._full(project(self._weigher, vectors, terms))
 
     def project(self, modality: Modality, vectors: NDArray[Any]) -> NDArray[np.float32]:
         """(n, |V|) weights from (n, d) dense vectors: 120 kB for each vector, so for a handful only.

@@ -240,5 +240,9 @@ def check_name(name: str) -> PurePosixPath:
 
 
 def below(folder: Path, name: object) -> Path:
-    """The path of what a manifest names in its folder. Raises `ValueError` for a name that leaves the folder."""
-    return folder / check_name(str(name))
+    """The path of what a manifest names in its folder. Raises `ValueError` for a name that leaves the folder, or is
+    longer than any file's."""
+    parts = check_name(str(name))
+    if any(len(part.encode(errors="replace")) > 255 for part in parts.parts):
+        raise ValueError(f"{str(name)[:40]!r}… is too long")
+    return folder / parts

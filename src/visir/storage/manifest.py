@@ -75,15 +75,9 @@ class FolderKind:
         """The title without its article."""
         return self.title.partition(" ")[2]
 
-    @contextlib.contextmanager
-    def reading(self, folder: Path, name: str = MANIFEST) -> Iterator[None]:
-        """Around code that reads the kind's own values from a file: what is missing there, or of a wrong type, is
-        damage, and raises the kind's error."""
-        try:
-            yield
-        except _WRONG_VALUES as fault:
-            what = f"no {fault}" if isinstance(fault, KeyError) else f"{type(fault).__name__}: {fault}"
-            raise self.error(f"{folder / name}: damaged: {what}", hint=self.remedy, code="damaged") from fault
+    def reading(self, folder: Path, name: str = MANIFEST) -> contextlib.AbstractContextManager[None]:
+        """Around code that reads the kind's own values from a file: see `reading_folder`."""
+        return reading_folder(folder / name, self.error, self.remedy)
 
 
 @dataclass(frozen=True)
@@ -254,6 +248,16 @@ def _wrong_field(values: dict[str, Any]) -> str:
         if types != {"bytes": int, "hash": str}:
             return f"the record of {name!r}"
     return ""
+
+
+@contextlib.contextmanager
+def reading_folder(folder: object, error: type[VisirError] = FolderError, remedy: str = "") -> Iterator[None]:
+    """Around code that reads or shows what lies in a folder: what is missing there or of a wrong type is damage."""
+    try:
+        yield
+    except _WRONG_VALUES as fault:
+        what = f"no {fault}" if isinstance(fault, KeyError) else f"{type(fault).__name__}: {fault}"
+        raise error(f"{folder}: damaged: {what}", hint=remedy, code="damaged") from fault
 
 
 def read_manifest(folder: Path) -> Manifest | None:

@@ -105,7 +105,8 @@ def check_same_trial(folder: Path, description: dict[str, Any]) -> None:
     elif not (folder / TRIAL_FILE).is_file():  # a kill may have come before either
         return
     stored = read_written_json(folder / TRIAL_FILE)
-    labels = set(stored.get("evaluations", ())) & set(description.get("evaluations", ()))
+    with TRIAL.reading(folder, TRIAL_FILE):
+        labels = set(stored.get("evaluations", ())) & set(description.get("evaluations", ()))
     differing = [
         name
         for name in differing_fields(stored, description)

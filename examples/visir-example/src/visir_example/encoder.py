@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.encoders import Encoder
-from visir.records import EncoderCard
+from visir.encoders import Encoder, InputBatch
+from visir.records import EncoderCard, Role
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -35,21 +34,20 @@ class ColourWords(Encoder):
         # Vectors are kept under this card: another revision after every change that changes a vector.
         self.card = EncoderCard(name="colour-words", family="colour-words", revision="1")
 
-    def preprocess(self, image: Image) -> NDArray[np.uint8]:
-        """(32, 32, 3) bytes."""
-        return np.asarray(image.resize((_SIDE, _SIDE)))
+    def prepare(self, item: str | Image, role: Role) -> Any:
+        """The words of a text; (32, 32, 3) bytes of a picture."""
+        if isinstance(item, str):
+            return re.findall(r"\w+", item.lower())
+        return np.asarray(item.resize((_SIDE, _SIDE)))
 
-    def embed_images(self, batch: Sequence[NDArray[np.uint8]]) -> NDArray[np.float32]:
-        """(n, 6) shares of pixels."""
-        pixels = np.stack(batch).reshape(len(batch), -1, 1, 3).astype(np.float32)
+    def forward(self, batch: InputBatch, role: Role) -> NDArray[np.float32]:
+        """(n, 6) shares of pixels, or counts of words; a text without any is the same to every colour."""
+        if batch.texts is not None:
+            counts = np.array([[words.count(colour) for colour in COLOURS] for words in batch.texts], np.float32)
+            return np.where(counts.sum(axis=1, keepdims=True) > 0, counts, 1).astype(np.float32)
+        pixels = np.stack(batch.images or ()).reshape(len(batch), -1, 1, 3).astype(np.float32)
         nearest = np.linalg.norm(pixels - np.array(list(COLOURS.values())), axis=-1).argmin(axis=-1)
         return np.stack([np.bincount(row, minlength=len(COLOURS)) for row in nearest]).astype(np.float32)
-
-    def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """(n, 6) counts of words; a text without any is the same to every colour."""
-        words = [re.findall(r"\w+", text.lower()) for text in texts]
-        counts = np.array([[row.count(colour) for colour in COLOURS] for row in words], np.float32)
-        return np.where(counts.sum(axis=1, keepdims=True) > 0, counts, 1).astype(np.float32)
 
 
 def load_family(name: str, device: str | None, dtype: str, revision: str | None) -> ColourWords:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 
-from visir.collections.archives import pictures_in_cells
+from visir.collections.archives import PictureCells
 from visir.collections.cells import id_of, is_missing, says_nothing
 from visir.collections.draft import ChoiceDraft, Missing
 from visir.collections.held_pictures import HeldPictures, is_picture
@@ -17,9 +17,8 @@ from visir.collections.readers.locate import relative
 from visir.collections.readers.names import head, plain_name, plain_stem
 from visir.collections.readers.table import TableColumns
 from visir.collections.sources import Format, Option, bad_rows_option, one_of
-from visir.collections.tables import BadRows, OpenTable, is_table, pick, read_rows, read_table, sniffed_columns
+from visir.collections.tables import BadRows, OpenTable, is_table, pick, read_table, sniffed_columns
 from visir.errors import CollectionError
-from visir.files import read_json
 from visir.records.items import GROUP, IMAGE
 
 # What the readers of choice tasks share: files of records, checked values, categories from names of files.
@@ -47,26 +46,6 @@ def has_columns(path: Path, *names: str) -> bool:
         return False
     beginning = head(path)
     return all(f'"{key}"'.encode() in beginning for key in names)
-
-
-def records(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The records of a file with their ids: a list or a dictionary of JSON, lines of JSON, or Parquet."""
-    name = plain_name(path).lower()
-    if name.endswith((".parquet", *_LINES)):
-        skipped = set(pictures_in_cells(path))
-        columns = [column for column in pq.read_schema(path).names if column not in skipped] if skipped else None
-        for number, (_, row) in enumerate(read_rows(path, columns=columns)):
-            yield str(row["id"] if row.get("id") is not None else number), row
-        return
-    content = read_json(path)
-    if isinstance(content, dict):
-        content = [{"id": key, **value} if isinstance(value, dict) else value for key, value in content.items()]
-    if not isinstance(content, list):
-        raise CollectionError(f"{path}: expected a list or a dictionary of items, found {type(content).__name__}.")
-    for number, row in enumerate(content):
-        if not isinstance(row, dict):
-            raise CollectionError(f"{path}: item {number} is no object, but {str(row)[:40]!r}.")
-        yield str(row["id"] if row.get("id") is not None else number), row
 
 
 WRONG = (
@@ -159,27 +138,18 @@ def read(
     draft = ChoiceDraft(*where, missing=missing)
     bad = BadRows(table.name if path is None else path.name, draft.fault, bad_rows)
     picture, held = columns.image[0], HeldPictures()
-    in_cells = path is not None and picture in pictures_in_cells(path)
-    texts_only = [column for column in table.columns if column != picture] if in_cells else None
-    rows = list(table.rows(bad.row, texts_only))
-    if in_cells and path is not None:
-        cells = [(f"{picture}#{number}", relative(path, draft.root)) for number in range(len(rows))]
-        places = [[cell] for cell in cells]
-    else:
-        numbers = [held.add(row[picture], place) if is_picture(row.get(picture)) else None for place, row in rows]
-        archive = str(held.write()) if len(held) else ""
-        places = [[] if number is None else [(f"image#{number}", archive)] for number in numbers]
+    cells, others = (PictureCells.of(path, picture, relative(path, draft.root)) if path else None) or (None, None)
+    rows = list(table.rows(bad.row, others))
+    numbers = [held.add(row[picture], place) if is_picture(row.get(picture)) else None for place, row in rows]
+    archive = str(held.write()) if len(held) else ""
     for number, (place, row) in enumerate(rows):
-        row["cells"] = places[number]
-        add_choice(draft, columns, _own(columns, row, number), place, row, bad=bad)
+        in_memory = None if numbers[number] is None else (f"image#{numbers[number]}", archive)
+        row["cells"] = list(filter(None, [cells(number) if cells else in_memory]))
+        own = row.get(columns.id) if columns.id else None
+        add_choice(draft, columns, str(number) if is_missing(own) else id_of(own), place, row, bad=bad)
     for note in bad.notes():
         draft.remark(note)
     return draft
-
-
-def _own(columns: ChoiceColumns, row: Mapping[str, Any], number: int) -> str:
-    own = row.get(columns.id) if columns.id else None
-    return str(number) if is_missing(own) else id_of(own)
 
 
 def add_choice(

@@ -21,10 +21,10 @@ from visir.collections.picture_kinds import (
     picture_endings,
 )
 from visir.collections.readers.locate import base_of, file_key, note_unread, spelling_note, walk
-from visir.collections.readers.names import CAPTION_ENDINGS, SPLITS, escaped
+from visir.collections.readers.names import CAPTION_ENDINGS, METADATA, SPLITS, escaped
 from visir.collections.readers.table import COLUMN_OPTIONS, DraftFiller, TableColumns
 from visir.collections.sources import bad_rows_option, reader_of
-from visir.collections.tables import read_table
+from visir.collections.tables import is_table, read_table
 from visir.collections.tars import tar_notes
 from visir.display import counted
 from visir.errors import CollectionError
@@ -65,7 +65,8 @@ def photos(path: Path) -> Draft:
         return _with_metadata(path, visible, unread, opened)
     pictures = [name for name in visible if is_picture_name(name) or _is_unnamed_picture(path, name)]
     captions, beside, notes = _captions_beside(path if opened is None else opened, visible, pictures)
-    others = left_out(sorted(set(visible) - set(pictures) - beside - _of_visir(files)))
+    unused = sorted(set(visible) - set(pictures) - beside - _of_visir(files))
+    others = left_out(unused)
     if not pictures:
         endings = f"it looks for names that end in {', '.join(sorted(picture_endings()))}"
         raise CollectionError(
@@ -84,6 +85,8 @@ def photos(path: Path) -> Draft:
         for number, text in enumerate(captions.get(real, ())):
             draft.add_caption(f"{name}#{number}", text, name)
     draft.notes += notes
+    if opened is None:
+        draft.tables_beside = [name for name in unused if is_table(Path(name))]
     note_unread(draft, unread)
     if others:
         draft.notes.append(others)
@@ -173,9 +176,6 @@ def _photos_sniff(path: Path) -> bool:
 # A folder of pictures with `metadata.{jsonl,csv,parquet}`: the `imagefolder` convention of Hugging Face `datasets`.
 
 
-METADATA = ("metadata.jsonl", "metadata.csv", "metadata.parquet")
-
-
 @reader_of(
     name="imagefolder",
     title="folder of pictures with metadata",
@@ -231,7 +231,10 @@ def _with_metadata(
             filler.bad.name = file
             filler.columns, filler.folder = table_columns, file.rsplit("/", 1)[0] + "/" if "/" in file else ""
             filler.split = _metadata_split_of(filler.folder)
-            filler.add(table.rows(filler.bad.row), where=f"{file}, ")
+            if len(metadata_files) == 1:
+                filler.add_table(table, where=f"{file}, ")
+            else:
+                filler.add(table.rows(filler.bad.row), where=f"{file}, ")
     filler.finish()
     # The metadata says exactly where pictures are, so nothing needs to be looked for elsewhere.
     pictures = {file for file in files if is_picture_name(file)}

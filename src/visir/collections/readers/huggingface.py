@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import bisect
 import itertools
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from visir.collections.archives import ArrowArchive, image_columns, pictures_in_cells
+from visir.collections.archives import ArrowArchive, PictureCells, image_columns, pictures_in_cells
 from visir.collections.draft import Draft
 from visir.collections.readers.locate import relative
 from visir.collections.readers.names import SPLITS
 from visir.collections.readers.table import DraftFiller, TableColumns
-from visir.collections.readers.task_reader import IMAGES, TaskTable, part_of
+from visir.collections.readers.task_reader import IMAGES, PartFile, TaskTable, part_of
 from visir.collections.sources import Format, Option
 from visir.collections.tables import CAPTION_COLUMNS, CLASS_COLUMNS, LANGUAGE_COLUMNS, OnFault, OpenTable, pick
 from visir.errors import CollectionError, MissingPackageError
@@ -32,14 +30,6 @@ from visir.storage import ContentStore, FolderKind
 DATASETS = FolderKind("datasets", "a saved dataset", remedy="delete it: it is written again")
 
 _SHARD = re.compile(r"^(?P<split>[A-Za-z0-9_.]+)-\d{5}-of-\d{5}(?:-[0-9a-f]+)?\.parquet$")
-
-
-@dataclass(frozen=True)
-class _SplitFile:
-    """One file of a split."""
-
-    file: Path
-    split: str
 
 
 def read(
@@ -160,22 +150,22 @@ def _task_parts(datasets: Any, name: str, task: str) -> dict[str, Any]:
     return loaded if len(loaded) > 1 else next(iter(loaded.values()))
 
 
-def _parts(path: Path) -> list[_SplitFile]:
+def _parts(path: Path) -> list[PartFile]:
     if path.is_file():
-        return [_SplitFile(path, _split_of(path))]
+        return [PartFile(path, _split_of(path))]
     if (path / "dataset_dict.json").is_file():
         splits = read_json(path / "dataset_dict.json").get("splits", [])
-        return [_SplitFile(file, SPLITS.get(split, split)) for split in splits for file in saved_files(path / split)]
+        return [PartFile(file, SPLITS.get(split, split)) for split in splits for file in saved_files(path / split)]
     if (path / "state.json").is_file():
         split = str(read_json(path / "state.json").get("_split") or "")
-        return [_SplitFile(file, SPLITS.get(split, split)) for file in saved_files(path)]
+        return [PartFile(file, SPLITS.get(split, split)) for file in saved_files(path)]
     folder = path / "data" if (path / "data").is_dir() else path
     shards = [(match, file) for file in sorted(folder.glob("*.parquet")) if (match := _SHARD.match(file.name))]
     if not shards and (named := _named_for_splits(folder)):
-        return [_SplitFile(file, _split_of(file)) for file in named]
+        return [PartFile(file, _split_of(file)) for file in named]
     if not shards:
         raise CollectionError(f"{path}: neither a saved dataset nor train-00000-of-00001.parquet files in it.")
-    return [_SplitFile(file, SPLITS.get(match["split"], match["split"])) for match, file in shards]
+    return [PartFile(file, SPLITS.get(match["split"], match["split"])) for match, file in shards]
 
 
 def _split_of(file: Path) -> str:
@@ -211,7 +201,8 @@ def _schema(file: Path) -> pa.Schema:
 def _columns(
     path: Path, schema: pa.Schema, image: str | None, caption: str | None, identifier: str | None, own: str | None
 ) -> dict[str, Any]:
-    declared = _declared_images(schema) or image_columns(schema)
+    declared = [name for name, feature in _features(schema).items() if feature.get("_type") == "Image"]
+    declared = declared or image_columns(schema)
     if image is None and len(declared) != 1:
         problem = f"several columns of images: {', '.join(declared)}" if declared else "no column of images"
         raise CollectionError(f"{path}: {problem}.", hint=f"image= says which; there are {', '.join(schema.names)}")
@@ -239,12 +230,10 @@ def _columns(
 
 def _classes(schema: pa.Schema) -> dict[str, list[str] | None]:
     """The columns of classes; the names of the classes, where they are declared."""
-    metadata = (schema.metadata or {}).get(b"huggingface")
-    features = orjson.loads(metadata).get("info", {}).get("features", {}) if metadata else {}
     declared: dict[str, list[str] | None] = {
         name: feature["names"]
-        for name, feature in features.items()
-        if isinstance(feature, dict) and feature.get("_type") == "ClassLabel" and feature.get("names")
+        for name, feature in _features(schema).items()
+        if feature.get("_type") == "ClassLabel" and feature.get("names")
     }
     usual = [
         part.name
@@ -254,11 +243,11 @@ def _classes(schema: pa.Schema) -> dict[str, list[str] | None]:
     return dict.fromkeys(usual) | declared
 
 
-def _declared_images(schema: pa.Schema) -> list[str]:
-    """The columns that the dataset itself declares to be images."""
+def _features(schema: pa.Schema) -> dict[str, dict[str, Any]]:
+    """What a dataset says of its columns."""
     metadata = (schema.metadata or {}).get(b"huggingface")
     features = orjson.loads(metadata).get("info", {}).get("features", {}) if metadata else {}
-    return [name for name, feature in features.items() if isinstance(feature, dict) and feature.get("_type") == "Image"]
+    return {name: feature for name, feature in features.items() if isinstance(feature, dict)}
 
 
 _ID = "the id of the image"
@@ -267,7 +256,7 @@ _Row = tuple[str, str | None, tuple[str, str], dict[str, Any]]
 """The place of a row, the file name of its picture, where that is, and the other columns."""
 
 
-def _rows(part: _SplitFile, columns: dict[str, Any], root: Path) -> Iterator[_Row]:
+def _rows(part: PartFile, columns: dict[str, Any], root: Path) -> Iterator[_Row]:
     own = [columns[key] for key in ("id", "caption_id", "language") if columns[key]]
     columns_read = list(dict.fromkeys([*columns["captions"], *own, *columns["labels"]]))
     image = columns["image"]
@@ -369,31 +358,5 @@ def dataset_table(dataset: Any, name: str, image: str | None = None, split: str 
             f"{name}: which column has the pictures: {', '.join(columns)}?",
             hint='say it: query_image_column="COLUMN", or document_image_column="COLUMN"',
         )
-    return TaskTable(name, rows, split, _Cells(dataset.select_columns([column]), column))
-
-
-class _Cells:
-    """Where the pictures of a data set are, row by row."""
-
-    def __init__(self, dataset: Any, column: str) -> None:
-        self._column = column
-        files = saved_files(saved_dataset(dataset))
-        tables = [ArrowArchive(file).table for file in files]
-        self._files = [str(file.absolute()) for file in files]
-        self._starts = [0, *itertools.accumulate(table.num_rows for table in tables)]
-        self._present = [_present(table[column]) for table in tables]
-
-    def __call__(self, row: int) -> tuple[str, str] | None:
-        file = bisect.bisect_right(self._starts, row) - 1
-        inside = row - self._starts[file]
-        return (f"{self._column}#{inside}", self._files[file]) if self._present[file][inside] else None
-
-
-def _present(column: Any) -> list[bool]:
-    valid = pc.is_valid(column)
-    if pa.types.is_struct(column.type):
-        held = [pc.is_valid(pc.struct_field(column, name)) for name in ("bytes", "path")
-                if column.type.get_field_index(name) >= 0]  # fmt: skip
-        valid = pc.and_(valid, pc.or_(held[0], held[1]) if len(held) == 2 else held[0])
-    present: list[bool] = valid.to_pylist()
-    return present
+    files = saved_files(saved_dataset(dataset.select_columns([column])))
+    return TaskTable(name, rows, split, PictureCells({str(file.absolute()): file for file in files}, column))

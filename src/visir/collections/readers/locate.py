@@ -19,7 +19,7 @@ from visir.collections.draft import NOT_LOOKED_FOR, SourceDraft, found_note
 from visir.collections.picture_kinds import is_picture_name
 from visir.collections.readers.names import escaped
 from visir.collections.tars import tar_notes
-from visir.display import cut_path
+from visir.display import counted, cut_path
 from visir.errors import CollectionError
 from visir.files import as_spelled, missing_hint
 from visir.remote import local_path
@@ -81,30 +81,30 @@ def place_images(draft: SourceDraft, images: object = None) -> None:
     if images is not None and not files.index:  # a folder that holds the pictures in archives, as it was downloaded
         sources += [archive for folder in sources if folder.is_dir() for archive in _archives(folder)]
         files = _Files(draft, sources, names, explicit=True)
-    found_by_rank: dict[int, int] = {}
-
-    def place(row: int, location: PictureLocation) -> None:
-        draft.paths[row] = location.path + draft.fragments.get(row, "")
-        draft.archives[row] = location.archive
-        found_by_rank[location.rank] = found_by_rank.get(location.rank, 0) + 1
-
+    placed: dict[int, PictureLocation] = {}
     missing: list[tuple[int, str]] = []
     for row, name in enumerate(draft.names):
         if name is not None and row not in absolute:
             base = base_of(name)
             locations = files.index.get(base) or files.index.get(_COCO.sub("", base)) or files.index.get(f"#{base}")
-            if locations:
-                place(row, _match(draft, name, locations))
-            else:
+            if not locations:
                 missing.append((row, name))
+            elif location := _match(draft, name, locations):
+                placed[row] = location
     respelled: list[tuple[str, str]] = []
     for row, name, locations in files.spelled_otherwise(missing):
-        location = _match(draft, name, locations)
-        place(row, location)
-        respelled.append((name, location.member))
+        if location := _match(draft, name, locations):
+            placed[row] = location
+            respelled.append((name, location.member))
     if respelled:
         draft.notes.append(spelling_note(respelled))
-    total = sum(found_by_rank.values()) + len(absolute)
+    _give_up_doubtful(draft, placed)
+    found_by_rank: dict[int, int] = {}
+    for row, location in placed.items():
+        draft.paths[row] = location.path + draft.fragments.get(row, "")
+        draft.archives[row] = location.archive
+        found_by_rank[location.rank] = found_by_rank.get(location.rank, 0) + 1
+    total = len(placed) + len(absolute)
     if images is not None and total == 0:
         named = [name for name in draft.names if name is not None]
         near = close_names(named[0], [member for _, member in files.others])
@@ -362,8 +362,32 @@ def close_names(name: str, names: Sequence[str], count: int = 3) -> list[str]:
     return [repr(by_key[other]) for other in close]
 
 
-def _match(draft: SourceDraft, name: str, locations: list[PictureLocation]) -> PictureLocation:
+def _give_up_doubtful(draft: SourceDraft, placed: dict[int, PictureLocation]) -> None:
+    """A file is the picture of one name: of several names that fit it the one that shares most of its path, or none."""
+    rows_of: dict[tuple[int, str], list[int]] = {}
+    for row, location in placed.items():
+        rows_of.setdefault((location.rank, location.member), []).append(row)
+    given_up: list[tuple[str, str]] = []
+    for (_, member), rows in rows_of.items():
+        keys = {row: file_key(str(draft.names[row])) for row in rows} if len(rows) > 1 else {}
+        if len(set(keys.values())) < 2:
+            continue
+        shared = {key: _shared(key, file_key(member)) for key in keys.values()}
+        best = [key for key, count in shared.items() if count == max(shared.values())]
+        for row, key in keys.items():
+            if best != [key]:
+                given_up.append((str(draft.names[row]), placed.pop(row).member))
+    if given_up:
+        name, member = given_up[0]
+        others = f"other names fit the same files as well or better: {name} is not {member}"
+        draft.notes.append(f"{counted(len(given_up), 'names')} without a picture, since {others}")
+
+
+def _match(draft: SourceDraft, name: str, locations: list[PictureLocation]) -> PictureLocation | None:
+    """The nearest location; None for an address that fits several, which says nothing of where files lie here."""
     best = _nearest(name, locations)
+    if len(best) > 1 and "://" in name:
+        return None
     if len(best) > 1:
         draft.fault(f"image {name!r} could be {best[0].member!r} or {best[1].member!r}; say which with images=")
     return best[0]

@@ -21,6 +21,8 @@ from visir.files import open_binary, packing, read_bytes, read_lines
 HEAD = 1 << 16
 CAPTION_ENDINGS = ("txt", "text", "caption", "captions", "cap")
 """Endings of files that hold the captions of the picture of the same name."""
+METADATA = ("metadata.jsonl", "metadata.csv", "metadata.parquet")
+"""What tells of the pictures of a folder, in the `imagefolder` convention."""
 
 
 def plain_name(path: Path) -> str:

@@ -4,26 +4,40 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 import visir.collections.tables as usual
 from visir.collections.archives import pictures_in_cells
-from visir.collections.cells import LONGEST_WORD, Counts, entries_of, id_of, is_missing, says_nothing
+from visir.collections.cells import (
+    LONGEST_WORD,
+    SHOWN,
+    Counts,
+    entries_of,
+    id_of,
+    is_missing,
+    missing_in,
+    says_nothing,
+)
 from visir.collections.draft import Draft
 from visir.collections.picture_kinds import is_picture_name
 from visir.collections.readers.names import SPLITS, has_key, json_head, plain_name, plain_stem
 from visir.collections.sources import Format, Option, bad_rows_option, one_of
+from visir.collections.table_columns import Cells, ColumnTable, as_python, at_once
 from visir.collections.tables import (
     BadRows,
     OpenTable,
     TextLayout,
     arrow_table,
+    captions_by_picture,
     first_cells,
     is_table,
     is_text_table,
@@ -31,6 +45,8 @@ from visir.collections.tables import (
     read_table,
 )
 from visir.errors import CollectionError, VisirError
+from visir.files import read_json
+from visir.records.collection import LANGUAGE
 
 COLUMN_OPTIONS = (
     Option("image", "the column of the picture's file name (default: file_name, image, file, …)"),
@@ -133,7 +149,7 @@ def read(
         names = ", ".join(table.columns)
         draft.notes.append(f"no captions: none of the columns {names} has a usual name; caption= names it")
     filler = DraftFiller(draft, chosen, name=path.name, bad_rows=bad_rows)
-    filler.add(table.rows(filler.bad.row))
+    filler.add_table(table)
     return filler.finish()
 
 
@@ -152,6 +168,11 @@ def _advice(path: Path) -> str:
     """The columns of a table, and a line that opens it."""
     if not is_table(path):
         return ""
+    if key := _first_key(path):
+        return (
+            f'{key!r} is no name of a picture; it reads {{"a.jpg": "a dog", "b.jpg": ["a cat", "a pet"]}}, and a list, '
+            'or lines, of {"image": "a.jpg", "caption": "a dog"}'
+        )
     try:
         table = read_table(path)
         names, layout = table.columns, table.layout
@@ -173,6 +194,15 @@ def _advice(path: Path) -> str:
         f'it has the columns {shown}; name them: visir.open("{path.name}", image="{image}", caption="{caption}"), '
         f'or "{path.name}?image={image}&caption={caption}" in a command'
     )
+
+
+def _first_key(path: Path) -> str:
+    """The first key of a JSON file of {key: captions}; "" of any other file."""
+    try:
+        value = read_json(path) if json_head(path)[:1] == b"{" else None
+    except VisirError:
+        return ""
+    return str(next(iter(value))) if isinstance(value, dict) and captions_by_picture(value) else ""
 
 
 @dataclass(slots=True)
@@ -212,14 +242,26 @@ class DraftFiller:
         for place, row in rows:
             self._add_row(f"{where}{place}", row, {name: cell for name, cell in row.items() if name not in used})
 
+    def add_table(self, table: OpenTable, where: str = "") -> None:
+        """All rows of the only table: column by column where that has the same meaning."""
+        whole = at_once(table)
+        try:
+            if whole is None:
+                raise Odd
+            _Columns(self, whole, where).fill()
+            pa.default_memory_pool().release_unused()
+        except (Odd, pa.ArrowException):
+            self.add(table.rows(self.bad.row), where)
+
     def finish(self) -> Draft:
         """The draft, with the further columns as facts."""
-        self.draft.facts = facts_table(
-            [
-                {"image_id": identifier} | {k: v for k, v in image.facts.items() if k not in self.differing}
-                for identifier, image in self.images.items()
-            ]
-        )
+        if self.images:
+            self.draft.facts = facts_table(
+                [
+                    {"image_id": identifier} | {k: v for k, v in image.facts.items() if k not in self.differing}
+                    for identifier, image in self.images.items()
+                ]
+            )
         self.draft.notes += self.columns.notes
         self.draft.notes += [
             f"column {name!r} is left out: it differs between the rows of an image ({differs})"
@@ -252,12 +294,12 @@ class DraftFiller:
         cells = [row.get(column) for column in columns.captions]
         spoken = _in_languages(cells[0]) if len(cells) == 1 and isinstance(cells[0], dict) else None
         if spoken is not None:
-            cells, row = [list(spoken.values())], row | {columns.language or _LANGUAGE: list(spoken)}
+            cells, row = [list(spoken.values())], row | {columns.language or LANGUAGE: list(spoken)}
         texts = [entry for cell in cells for entry in (entries_of(cell, texts=True) if cell is not None else [None])]
         ids = [id_of(own) for own in entries_of(row.get(columns.caption_id))] if columns.caption_id else []
         languages: list[str | None] = [None] * len(texts)
         if (columns.language or spoken) and texts:
-            languages = _languages(row.get(columns.language or _LANGUAGE), len(texts))
+            languages = _languages(row.get(columns.language or LANGUAGE), len(texts))
         missing = [is_missing(text) for text in texts]
         if True in missing:
             given = [number for number, nothing in enumerate(missing) if not nothing]
@@ -303,7 +345,7 @@ class DraftFiller:
             value = self._one(identifier, column, facts[column], place, several=bool(self.columns.captions))
             image.facts[column] = facts[column] = value
         if facts is not image.facts:
-            for column in facts.keys() | image.facts.keys():
+            for column in facts | image.facts:
                 if column not in self.differing and not _same(facts.get(column), image.facts.get(column)):
                     self.differing[column] = f"{identifier}, {image.place} and {place}"
         return image
@@ -324,13 +366,313 @@ class DraftFiller:
         return first
 
 
+class Odd(Exception):
+    """Something in a table that its rows must say: a fault, or a cell that is no text."""
+
+
+@dataclass
+class _Columns:
+    """Puts the columns of a table into an empty draft, as `DraftFiller` puts its rows."""
+
+    filler: DraftFiller
+    table: ColumnTable
+    where: str
+    # What is to be counted, by the row and the step where it is first met: what, the place of each, what is shown.
+    counts: dict[tuple[int, int], tuple[str, list[int], list[str]]] = field(default_factory=dict)
+
+    def fill(self) -> None:
+        """Do so; raises `Odd` before anything is changed."""
+        filler, columns, cells = self.filler, self.filler.columns, self.table.cells
+        names, own = self._ids(columns.image, 0), self._ids(columns.image_id, 1)
+        if names is not None and filler.folder:
+            names = pc.binary_join_element_wise(filler.folder, names, "")
+        ids = own if names is None else names if own is None else pc.coalesce(own, names)
+        if ids is None or ids.null_count == len(ids) or (ids.null_count and filler.bad_rows != "skip"):
+            raise Odd
+        left_out = np.flatnonzero(ids.is_null())
+        self.rows = np.flatnonzero(ids.is_valid())  # (n,) the rows with an image
+        coded = ids.drop_null().dictionary_encode()
+        self.ids = coded.dictionary  # (images,)
+        self.image_of = coded.indices.to_numpy()  # (n,) the image of each row
+        before = np.maximum.accumulate(np.concatenate([[-1], self.image_of[:-1]]))
+        self.first = np.flatnonzero(self.image_of > before)  # (images,) the first row of each image, among those
+        splits = self._splits()
+        differing: dict[tuple[int, bool, int], tuple[str, str]] = {}
+        facts: dict[str, Cells] = {"image_id": self.ids}
+        for number, name in enumerate(name for name in cells if name not in columns.used):
+            of_class = name.lower() in filler.classes
+            value, unlike = self._class(name) if of_class else self._fact(name)
+            if unlike is None:
+                facts[name] = value
+            else:
+                first, row = unlike
+                image = self.ids[self.image_of[row]].as_py()
+                differing[row, not of_class, number] = name, f"{image}, {self._place(first)} and {self._place(row)}"
+        captions = self._captions()
+
+        draft = filler.draft
+        draft.ids, draft.splits, draft.captions = self.ids.to_pylist(), splits, captions
+        if names is None:
+            draft.names = [None] * len(self.first)
+        else:
+            draft.names = [*draft.ids] if own is None else names.take(pa.array(self.rows[self.first])).to_pylist()
+        if len(facts) > 1:
+            python = arrow_table({name: value for name, value in facts.items() if isinstance(value, list)})
+            draft.facts = pa.table({name: python[name] if isinstance(value, list) else value
+                                    for name, value in facts.items()})  # fmt: skip
+        filler.differing |= dict(differing[key] for key in sorted(differing))
+        for _, (what, rows, texts) in sorted(self.counts.items()):
+            shown = [f"{self._place_of(row)}: {text}" for row, text in zip(rows[:SHOWN], texts, strict=False)]
+            _count(filler.counts, what, shown, len(rows))
+        places = [self._place_of(row) for row in left_out[:SHOWN].tolist()]
+        if places:
+            _count(filler.bad.left_out, "rows without an image", places, len(left_out))
+
+    def _place_of(self, row: int) -> str:
+        """The place of a row of the table."""
+        return f"{self.where}{self.table.place(row)}"
+
+    def _place(self, row: int) -> str:
+        """The place of a row among those with an image."""
+        return self._place_of(int(self.rows[row]))
+
+    def _noted(self, step: int, what: str, rows: list[int], shown: list[str]) -> None:
+        if rows:
+            self.counts[rows[0], step] = what, rows, shown
+
+    def _words(self, column: str, step: int, rows: list[int], values: list[Any]) -> None:
+        """Count the words for nothing among cells that have no value."""
+        words = [(row, repr(value)) for row, value in zip(rows, values, strict=True) if says_nothing(value)]
+        self._noted(step, f"cells of {column} that say that there is nothing",
+                    [row for row, _ in words], [text for _, text in words])  # fmt: skip
+
+    def _ids(self, column: str | None, step: int) -> pa.StringArray | None:
+        """(rows of the table,) the ids in a column, null where there is none."""
+        if column is None or column not in self.table.cells:
+            return None
+        cells = self.table.cells[column]
+        if isinstance(cells, pa.ListArray):
+            raise Odd
+        if isinstance(cells, list):
+            # A long text is taken as it is.
+            missing = [not (type(cell) is str and len(cell) > LONGEST_WORD) and is_missing(cell) for cell in cells]
+            rows = [row for row, nothing in enumerate(missing) if nothing]
+            self._words(column, step, rows, [cells[row] for row in rows])
+            try:
+                ids = [None if nothing else id_of(cell) for cell, nothing in zip(cells, missing, strict=True)]
+            except TypeError as fault:
+                raise Odd from fault
+            return pa.array(ids, pa.string())
+        rows = [row for row in missing_in(cells) if len(cells[row].as_py()) <= LONGEST_WORD]
+        self._words(column, step, rows, [cells[row].as_py() for row in rows])
+        return _without(cells, rows)
+
+    def _kept(self, column: str) -> Cells:
+        """The cells of a column in the rows with an image."""
+        cells = self.table.cells[column]
+        if len(self.rows) == len(cells):
+            return cells
+        return [cells[row] for row in self.rows] if isinstance(cells, list) else cells.take(pa.array(self.rows))
+
+    def _splits(self) -> list[str]:
+        """(images,) the split of each image: what the first of its rows with a split says; another one is a fault."""
+        column, usual = self.filler.columns.split, self.filler.split
+        if column is None or column not in self.table.cells:
+            return [usual.strip()] * len(self.first)
+        cells = self._kept(column)
+        if isinstance(cells, pa.ListArray):
+            raise Odd
+        if isinstance(cells, list):
+            missing = [row for row, cell in enumerate(cells) if is_missing(cell)]
+        else:
+            missing = missing_in(cells)
+        values = as_python(cells)
+        self._words(column, 2, self.rows[missing].tolist() if missing else [], [values[row] for row in missing])
+        gone = {*missing}
+        meant: dict[Any, str] = {}
+        splits: list[str] = []
+        for row, value in enumerate(values):
+            if row in gone or value is None:
+                splits.append(usual.strip())
+                continue
+            try:
+                splits.append(meant[type(value), value])
+            except KeyError:
+                splits.append(
+                    meant.setdefault((type(value), value), SPLITS.get(str(value).lower(), str(value)).strip())
+                )
+            except TypeError as fault:
+                raise Odd from fault
+        picked, unlike = self._ones(pa.array(splits), np.array([bool(value) for value in splits]))
+        if unlike is not None:
+            raise Odd
+        return [splits[row] for row in picked]
+
+    def _ones(self, values: pa.Array, given: NDArray[np.bool_]) -> tuple[NDArray[np.int64], tuple[int, int] | None]:
+        """What an image has one of: the row that says it (the last where none does), and the first two that differ."""
+        codes = values.dictionary_encode(null_encoding="encode").indices.to_numpy()
+        rows, image_of = np.flatnonzero(given), self.image_of
+        picked = np.empty(len(self.first), np.int64)
+        picked[image_of] = np.arange(len(image_of))  # of several values for one place the last counts
+        picked[image_of[rows[::-1]]] = rows[::-1]
+        unlike = rows[codes[rows] != codes[picked[image_of[rows]]]]
+        return picked, (int(picked[image_of[unlike[0]]]), int(unlike[0])) if len(unlike) else None
+
+    def _class(self, column: str) -> tuple[Cells, tuple[int, int] | None]:
+        """(images,) the values of a column of which an image has one, or the first two rows that differ."""
+        cells = self._kept(column)
+        if isinstance(cells, pa.ListArray):
+            raise Odd
+        if isinstance(cells, list):
+            codes: dict[Any, int] = {}
+            try:
+                if any(cell != cell for cell in cells):  # not a number, which equals nothing
+                    raise Odd
+                cells = [cell.strip() if isinstance(cell, str) else cell for cell in cells]
+                values = pa.array([codes.setdefault(cell, len(codes)) for cell in cells])
+            except (TypeError, ValueError) as fault:
+                raise Odd from fault
+            given = np.array([cell is not None and cell != "" for cell in cells])
+        else:
+            values = cells = pc.utf8_trim_whitespace(cells)
+            given = pc.greater(pc.binary_length(cells), 0).fill_null(False).to_numpy(zero_copy_only=False)
+        picked, unlike = self._ones(values, given)
+        if unlike is not None and not self.filler.columns.captions:
+            raise Odd
+        return _at(cells, picked), unlike
+
+    def _fact(self, column: str) -> tuple[Cells, tuple[int, int] | None]:
+        """(images,) the values of a further column, or the first two rows of an image that differ."""
+        cells = self._kept(column)
+        first = self.first[self.image_of]
+        others = np.flatnonzero(first != np.arange(len(first)))
+        if isinstance(cells, pa.StringArray):
+            codes = cells.dictionary_encode(null_encoding="encode").indices.to_numpy() if len(others) else others
+            unlike = others[codes[others] != codes[first[others]]] if len(others) else others
+            row = int(unlike[0]) if len(unlike) else None
+        else:
+            cells = as_python(cells)
+            row = next((row for row in others.tolist() if not _same(cells[row], cells[first[row]])), None)
+        return _at(cells, self.first), None if row is None else (int(first[row]), row)
+
+    # The captions: (entries,) the row of each entry, and what it says.
+
+    def _captions(self) -> pa.Table:
+        columns = self.filler.columns
+        pieces = [self._entries(column) for column in columns.captions if column in self.table.cells]
+        if len(pieces) < len(columns.captions):
+            raise Odd
+        rows, texts = pieces[0] if len(pieces) == 1 else (
+            np.concatenate([rows for rows, _ in pieces] or [np.empty(0, np.int64)]),
+            pa.concat_arrays([texts for _, texts in pieces] or [pa.array([], pa.string())]),
+        )  # fmt: skip
+        if len(pieces) > 1:
+            order = np.argsort(rows, kind="stable")
+            rows, texts = rows[order], texts.take(pa.array(order))
+        own = self._own_ids(rows)
+        missing = np.union1d(missing_in(texts), np.flatnonzero(texts.is_null())).astype(np.int64)
+        if len(missing):
+            shown = [_shown(text) for text in texts.take(pa.array(missing)).to_pylist()]
+            self._noted(3, "captions that say nothing are left out", self.rows[rows[missing]].tolist(), shown)
+            others = np.delete(np.arange(len(rows)), missing)
+            rows, texts = rows[others], texts.take(pa.array(others))
+            own = None if own is None else own.take(pa.array(others))
+        images = self.image_of[rows]
+        number = np.empty(len(rows), np.int64)  # of each caption among those of its image
+        order = np.argsort(images, kind="stable")
+        sizes = np.bincount(images, minlength=len(self.first))
+        number[order] = np.arange(len(rows)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        image_ids = self.ids.take(pa.array(images))
+        ids = pc.binary_join_element_wise(image_ids, pa.array(number).cast(pa.string()), "#")
+        table = {"id": ids if own is None else pc.coalesce(own, ids), "text": texts, "image_id": image_ids}
+        languages = self._spoken(rows)
+        if languages is not None and languages.null_count < len(languages):
+            table[LANGUAGE] = languages
+        return pa.table(table)
+
+    def _entries(self, column: str) -> tuple[NDArray[np.int64], pa.StringArray]:
+        """The row of each entry in a column of captions, and the entries."""
+        cells = self._kept(column)
+        if isinstance(cells, pa.StringArray):
+            listed = np.flatnonzero(pc.or_(pc.starts_with(cells, "["), pc.starts_with(cells, " [")).fill_null(False))
+            read = {row: entries_of(cells[row].as_py(), texts=True) for row in listed.tolist()}
+            if all(len(entries) == 1 and entries[0] == cells[row].as_py() for row, entries in read.items()):
+                return np.arange(len(cells)), cells
+        elif isinstance(cells, pa.ListArray) and not cells.null_count:
+            lengths = pc.list_value_length(cells).to_numpy()
+            return np.repeat(np.arange(len(cells)), lengths), cells.flatten()
+        values = as_python(cells)
+        entries: list[list[Any]] = [[None] if cell is None else entries_of(cell, texts=True) for cell in values]
+        flat = [*chain.from_iterable(entries)]
+        if not {*map(type, flat)} <= {str, type(None)}:
+            raise Odd
+        return np.repeat(np.arange(len(entries)), [*map(len, entries)]), pa.array(flat, pa.string())
+
+    def _own_ids(self, rows: NDArray[np.int64]) -> pa.StringArray | None:
+        """(entries,) the ids that a table gives its captions, null where it gives none."""
+        column = self.filler.columns.caption_id
+        if column is None or column not in self.table.cells:
+            return None
+        cells = self._kept(column)
+        counts = np.bincount(rows, minlength=len(self.rows))
+        if isinstance(cells, pa.StringArray) and not pc.any(pc.match_substring_regex(cells, r"^ ?\[")).as_py():
+            if (counts[np.flatnonzero(cells.is_valid())] != 1).any():
+                raise Odd
+            return cells.take(pa.array(rows))
+        try:
+            given: list[list[str | None]] = [[id_of(cell) for cell in entries_of(cell)] for cell in as_python(cells)]
+        except TypeError as fault:
+            raise Odd from fault
+        if any(ids and len(ids) != count for ids, count in zip(given, counts.tolist(), strict=True)):
+            raise Odd
+        flat = chain.from_iterable(ids or [None] * count for ids, count in zip(given, counts.tolist(), strict=True))
+        return pa.array([*flat], pa.string())
+
+    def _spoken(self, rows: NDArray[np.int64]) -> pa.StringArray | None:
+        """(captions,) the language of each; None where no column has any."""
+        column = self.filler.columns.language
+        if column is None or column not in self.table.cells:
+            return None
+        cells = self._kept(column)
+        if isinstance(cells, pa.ListArray):
+            raise Odd
+        values = as_python(cells)
+        if any(isinstance(value, list) for value in values):
+            raise Odd
+        names = [None if is_missing(value) else str(value).strip() for value in values]
+        return pa.array(names, pa.string()).take(pa.array(rows))
+
+
+def _count(counts: Counts, what: str, shown: list[str], number: int) -> None:
+    """Count something as often as it was met; the first of what is shown are examples."""
+    for example in shown[:SHOWN]:
+        counts.count(what, example)
+    if number > SHOWN:
+        counts.count(what, "", number - SHOWN)
+
+
+def _without(cells: pa.StringArray, rows: Sequence[int]) -> pa.StringArray:
+    """A column with nothing in these rows."""
+    if not len(rows):
+        return cells
+    mask = np.zeros(len(cells), bool)
+    mask[rows] = True
+    return pc.if_else(pa.array(mask), pa.scalar(None, pa.string()), cells)
+
+
+def _at(cells: Cells, rows: NDArray[np.int64]) -> Cells:
+    """These rows of a column as facts: texts as Arrow has them, all else, also a column of nothing, as Python does."""
+    if isinstance(cells, pa.StringArray) and (picked := cells.take(pa.array(rows))).null_count < len(rows):
+        return picked
+    return [cells[row].as_py() if isinstance(cells, pa.Array) else cells[row] for row in rows.tolist()]
+
+
 def _languages(value: Any, captions: int) -> list[str | None]:
     """The language of each caption of a row: one for all, or a list."""
     values = value if isinstance(value, list) else [value] * captions
     return [None if is_missing(name) else str(name).strip() for name in values]
 
 
-_LANGUAGE = "language"
 _CODE = re.compile(r"[a-z]{2,3}(?:[-_][A-Za-z]{2,4})?")
 
 

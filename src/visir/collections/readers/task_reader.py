@@ -562,18 +562,9 @@ def _fill(
 
 def file_table(part: PartFile, root: Path, image: str | None = None) -> TaskTable:
     """A file as a table of a task."""
-    cells = PictureCells.of(part.file, image)
     name = relative(part.file, root)
-
-    def rows(report: OnFault) -> Iterator[tuple[str, dict[str, Any]]]:
-        return read_rows(part.file, report, columns=cells.others if cells else None)
-
-    def cell(row: int) -> tuple[str, str] | None:
-        assert cells is not None
-        member = cells.member(row)
-        return None if member is None else (member, name)
-
-    return TaskTable(name, rows, part.split, cell if cells else None)
+    cells, others = PictureCells.of(part.file, image, name) or (None, None)
+    return TaskTable(name, lambda report: read_rows(part.file, report, columns=others), part.split, cells)
 
 
 FORMAT = Format(

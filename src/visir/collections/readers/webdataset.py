@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from visir.collections.archives import TarArchive
+from visir.collections.archives import TarArchive, opened_as
 from visir.collections.draft import Draft
 from visir.collections.picture_kinds import is_picture_name, left_out, picture_endings
 from visir.collections.readers.locate import relative
@@ -51,7 +51,7 @@ def read(path: Path, *, newline: str = "separates", caption: str | None = None) 
     links: list[str] = []
     going_on: list[str] = []
     for shard in shards:
-        archive, place = TarArchive(shard), relative(shard, root)
+        archive, place = opened_as(TarArchive, shard), relative(shard, root)
         keyed = [(*sample_key(name), name) for name in archive.names()]
         long = _long_keys(keyed, endings)
         samples: dict[str, dict[str, str]] = {}  # a sample's files need not stand together

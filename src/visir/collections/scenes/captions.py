@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
+from itertools import chain
 from typing import Any, Literal
 
 from visir.collections.scenes.facts import CAPTIONS_PER_SCENE, FACTS, Draws, Scene, fact_names
-from visir.collections.scenes.languages import ENGLISH, GRAMMARS, KINDS, TELLS, Caption, ways_to_say
+from visir.collections.scenes.languages import ENGLISH, GRAMMARS, KINDS, TELLS, Caption, Slot, ways_to_say
 
 Length = Literal["usual", "short", "long"]
 LONG_TELLS = frozenset({*fact_names("shared"), *fact_names("specific"), "ground"})
@@ -44,33 +45,42 @@ def _drawn(scene: Scene, draws: Draws, facts: Sequence[str]) -> dict[str, str]:
     return {fact: draws.one_of(ways_to_say(fact, getattr(scene, fact))) for fact in facts}
 
 
+@cache
+def _ways(length: Length) -> list[list[list[Slot]]]:
+    """Groups of sentences, each as the ways to say it."""
+    table = ENGLISH.table[length]
+    groups = [[table["opening"]], *table["groups"]] if length == "long" else [[[way]] for way in table["ways"]]
+    return [[[ENGLISH.compiled(way) for way in ways] for ways in group] for group in groups]
+
+
 def long_caption(scene: Scene) -> Caption:
     """One caption of 100 to 250 words that tells every fact in `LONG_TELLS`."""
-    draws, table = Draws(scene, _LONG), ENGLISH.table["long"]
+    draws, facts, sentence = Draws(scene, _LONG), scene.__dict__, ENGLISH.sentence
     known = _drawn(scene, draws, ("place", "relation", "position"))
     known["flyers"] = ways_to_say("flyers", scene.flyers)[0]
 
     def choose(name: str, ways: Sequence[str]) -> str:
         return known.get(name) or draws.one_of(ways)
 
-    def written(ways: Sequence[str]) -> str:
-        return ENGLISH.fill(draws.one_of(ways) if len(ways) > 1 else ways[0], scene.__dict__, choose)
-
-    opening = written(table["opening"])
-    groups = [[written(ways) for ways in group] for group in table["groups"]]
-    sentences = [opening, *(text for group in draws.shuffled(groups) for text in group)]
-    return Caption(" ".join(map(ENGLISH.sentence, sentences)), LONG_TELLS)
+    opening, *groups = [
+        [sentence((draws.one_of(ways) if len(ways) > 1 else ways[0])(facts, choose)) for ways in group]
+        for group in _ways("long")
+    ]
+    return Caption(" ".join([*opening, *chain.from_iterable(draws.shuffled(groups))]), LONG_TELLS)
 
 
 def short_captions(scene: Scene) -> tuple[Caption, ...]:
     """Five captions of a few words. Each tells what caption 0–4 tells, but for the place."""
-    facts = ("size", "pattern", "relation", "flyers", "weather", "position")
-    known = _drawn(scene, Draws(scene, _SHORT), facts)
-    texts = [
-        ENGLISH.fill(way, vars(scene), lambda name, ways: known.get(name, ways[0]))
-        for way in ENGLISH.table["short"]["ways"]
-    ]
-    return tuple(Caption(f"{text[0].upper()}{text[1:]}", SHORT_TELLS[k]) for k, text in enumerate(texts))
+    known = _drawn(scene, Draws(scene, _SHORT), ("size", "pattern", "relation", "flyers", "weather", "position"))
+    facts, captions = scene.__dict__, []
+
+    def choose(name: str, ways: Sequence[str]) -> str:
+        return known.get(name) or ways[0]
+
+    for tells, [[say]] in zip(SHORT_TELLS, _ways("short"), strict=True):
+        text = say(facts, choose)
+        captions.append(Caption(f"{text[0].upper()}{text[1:]}", tells))
+    return tuple(captions)
 
 
 # Captions that tell whichever facts they are to tell: roles that rotate, and a world in which every fact is shared.

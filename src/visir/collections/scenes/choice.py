@@ -19,10 +19,11 @@ two scenes is as likely as the other. So captions alone tell nothing: a model wi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise, repeat
 from pathlib import Path
+from typing import NamedTuple
 
 from visir.collections.draft import Side as TaskSide
 from visir.collections.draft import TaskDraft
@@ -222,18 +223,43 @@ def _add(
 ) -> None:
     """One query with its right and wrong candidates, all as ids and texts or places."""
     candidates = {**right, **wrong}
-    for name, content in candidates.items():
-        if name not in task.documents.known:
-            _add_item(task, "documents", name, content, task.task[2])
-    _add_item(task, "queries", *query, task.task[0])
+    new = [item for item in candidates.items() if item[0] not in task.documents.known]
+    sides: tuple[tuple[TaskSide, str, list[tuple[str, str]]], ...] = (
+        ("documents", task.task[2], new), ("queries", task.task[0], [query])
+    )  # fmt: skip
+    for side, letter, items in sides:
+        for name, content in items:
+            place = (content, None) if letter == "i" else None
+            task.add_item(side, name, None if place else content, cell=place)
     task.add_choice(split, query[0], candidates, right, labels)
 
 
-def _add_item(task: TaskDraft, side: TaskSide, name: str, content: str, letter: str) -> None:
-    if letter == "i":
-        task.add_item(side, name, None, cell=(content, None))
-    else:
-        task.add_item(side, name, content)
+class _Made(NamedTuple):
+    """A contrast of a scene, and what the tasks need to know of it."""
+
+    contrast: Contrast
+    scene: Scene
+    number: int  # of the scene
+    split: str
+    item: str  # the id of the scene in a language
+    labels: dict[str, str]
+
+
+def _drawn(
+    n: int, seed: int, code: str, splits: Mapping[str, float], suits: Callable[[Contrast], bool] = lambda made: True
+) -> Iterator[_Made]:
+    """The first n scenes that have a contrast that suits: of several the one of the rarest category so far."""
+    counts: dict[str, int] = {}
+    for index, split in enumerate(split_names(repeat(False), splits)):
+        scene, image = sample_scene(seed, index), f"scene-{seed}-{index:06d}"
+        suiting = [made for made in contrasts(scene, GRAMMARS[code]) if suits(made)]
+        if suiting:
+            made = min(suiting, key=lambda made: counts.get(made.category, 0))
+            counts[made.category] = counts.get(made.category, 0) + 1
+            labels = {"category": made.category, "fact": made.fact, "language": code, "image": image}
+            yield _Made(made, scene, index, split, f"{image}.{code}", labels)
+            if (n := n - 1) == 0:
+                return
 
 
 def choice_scenes(
@@ -250,23 +276,12 @@ def choice_scenes(
     # size: The pictures are `size` × `size` pixels, 64 to 224.
     languages, source = _checked(n, seed, size, language, splits)
     task = _task("choice", source, "i2t")
-    split_of = split_names([False] * n, splits)
-    for code in languages:
-        counts: dict[str, int] = {}
-        for index in range(n):
-            scene = sample_scene(seed, index)
-            made = _rarest(contrasts(scene, GRAMMARS[code]), counts)
-            image = f"scene-{seed}-{index:06d}"
-            query = f"{image}.{code}"
-            first, second = Draws(scene, _ORDER).shuffled((f"{query}#0", f"{query}#1"))
-            _add(
-                task,
-                split_of[index],
-                (query, location(seed, index, size)),
-                {first: made.right.text},
-                {second: made.wrong.text},
-                {"category": made.category, "fact": made.fact, "language": code, "image": image},
-            )
+    for made, scene, index, split, item, labels in chain.from_iterable(
+        _drawn(n, seed, code, splits) for code in languages
+    ):
+        first, second = Draws(scene, _ORDER).shuffled((f"{item}#0", f"{item}#1"))
+        query = item, location(seed, index, size)
+        _add(task, split, query, {first: made.right.text}, {second: made.wrong.text}, labels)
     return task.build()
 
 
@@ -284,23 +299,17 @@ def winoground_scenes(
     languages, source = _checked(n, seed, size, language, splits)
     kind, measures = "winoground", ("all_first", "item_score", "group_score")
     of_images, of_texts = (_task(kind, source, sides, measures) for sides in ("i2t", "t2i"))
-    for code in languages:
-        groups = list(_groups(n, seed, code))
-        split_of = split_names([False] * (groups[-1][0] + 1), splits)
-        for index, scene, made in groups:
-            image = f"scene-{seed}-{index:06d}"
-            group = f"{image}.{code}"
-            changes = {name: getattr(made.other, name) for name in scene.differences(made.other)}
-            images = {
-                f"{group}/0": location(seed, index, size),
-                f"{group}/1": location(seed, index, size, changes),
-            }
-            texts = {f"{group}#0": made.right.text, f"{group}#1": made.wrong.text}
-            labels = {"category": made.category, "language": code, "group": group, "image": image}
-            for task, queries, documents in ((of_images, images, texts), (of_texts, texts, images)):
-                for query, right in zip(queries.items(), documents, strict=True):
-                    wrong = {name: content for name, content in documents.items() if name != right}
-                    _add(task, split_of[index], query, {right: documents[right]}, wrong, labels)
+    for made, scene, index, split, item, labels in chain.from_iterable(
+        _drawn(n, seed, code, splits, lambda made: made.has_same_words) for code in languages
+    ):
+        changes = {name: getattr(made.other, name) for name in scene.differences(made.other)}
+        images = {f"{item}/0": location(seed, index, size), f"{item}/1": location(seed, index, size, changes)}
+        texts = {f"{item}#0": made.right.text, f"{item}#1": made.wrong.text}
+        labels = {name: {**labels, "group": item}[name] for name in ("category", "language", "group", "image")}
+        for task, queries, documents in ((of_images, images, texts), (of_texts, texts, images)):
+            for query, right in zip(queries.items(), documents, strict=True):
+                wrong = {name: content for name, content in documents.items() if name != right}
+                _add(task, split, query, {right: documents[right]}, wrong, labels)
     return TaskSet(of_images.name, {"i2t": of_images.build(), "t2i": of_texts.build()}, source)
 
 
@@ -318,43 +327,19 @@ def paraphrase_scenes(
     languages, source = _checked(n, seed, size, language, splits)
     kind = "paraphrase"
     of_images, of_texts = _task(kind, source, "i2t"), _task(kind, source, "t2t", ("all_first", "item_score"))
-    split_of = split_names([False] * n, splits)
     for code in languages:
-        counts: dict[str, int] = {}
-        for index in range(n):
-            scene, image = sample_scene(seed, index), f"scene-{seed}-{index:06d}"
-            made = _rarest([pair for pair in contrasts(scene, GRAMMARS[code]) if pair.caption is not None], counts)
+        for made, scene, index, split, item, labels in _drawn(
+            n, seed, code, splits, lambda made: made.caption is not None
+        ):
             assert made.caption is not None
-            item = f"{image}.{code}"
             first, second, wrong = Draws(scene, _ORDER).shuffled([f"{item}#{number}" for number in range(3)])
             right = {first: made.right.text, second: paraphrase(scene, made.caption, GRAMMARS[code])}
-            labels = {"category": made.category, "fact": made.fact, "language": code, "image": image}
             against = {wrong: made.wrong.text}
-            _add(of_images, split_of[index], (item, location(seed, index, size)), right, against, labels)
-            labels["group"] = item
+            _add(of_images, split, (item, location(seed, index, size)), right, against, labels)
             for query, answer in ((first, second), (second, first)):
-                _add(of_texts, split_of[index], (query, right[query]), {answer: right[answer]}, against, labels)
+                group = {**labels, "group": item}
+                _add(of_texts, split, (query, right[query]), {answer: right[answer]}, against, group)
     return TaskSet(of_images.name, {"i2t": of_images.build(), "t2t": of_texts.build()}, source)
-
-
-def _rarest(made: Sequence[Contrast], counts: dict[str, int]) -> Contrast:
-    """The contrast whose category was chosen least often so far."""
-    chosen = min(made, key=lambda pair: counts.get(pair.category, 0))
-    counts[chosen.category] = counts.get(chosen.category, 0) + 1
-    return chosen
-
-
-def _groups(n: int, seed: int, code: str) -> Iterator[tuple[int, Scene, Contrast]]:
-    """The first n scenes that have a pair of captions of the same words, with the pair."""
-    counts: dict[str, int] = {}
-    index = made_so_far = 0
-    while made_so_far < n:
-        scene = sample_scene(seed, index)
-        made = [pair for pair in contrasts(scene, GRAMMARS[code]) if pair.has_same_words]
-        if made:
-            yield index, scene, _rarest(made, counts)
-            made_so_far += 1
-        index += 1
 
 
 def _checked(n: int, seed: int, size: int, language: str, splits: Mapping[str, float]) -> tuple[list[str], str]:

@@ -141,10 +141,17 @@ class Scene:
 
     def chance(self, salt: int) -> float:
         """A number in [0, 1) made from `variation` and `salt`, the same everywhere (the splitmix64 finaliser)."""
-        z = (self.variation * 0x9E3779B97F4A7C15 + (salt + 1) * 0xD1B54A32D192ED03) & 0xFFFFFFFFFFFFFFFF
-        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & 0xFFFFFFFFFFFFFFFF
-        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & 0xFFFFFFFFFFFFFFFF
-        return ((z ^ (z >> 31)) >> 11) * 2.0**-53
+        return _mixed((self.variation * _GOLDEN + (salt + 1) * _SALT) & _64_BITS)
+
+
+_64_BITS = 0xFFFFFFFFFFFFFFFF
+_GOLDEN, _SALT = 0x9E3779B97F4A7C15, 0xD1B54A32D192ED03
+
+
+def _mixed(z: int) -> float:
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _64_BITS
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _64_BITS
+    return ((z ^ (z >> 31)) >> 11) * 2.0**-53
 
 
 def _words(seed: int, index: int, count: int) -> list[int]:
@@ -196,18 +203,17 @@ class Draws:
     """A stream of choices that the `variation` of a scene and a number name."""
 
     def __init__(self, scene: Scene, purpose: int) -> None:
-        self._chance = scene.chance
-        self._salt = _FIRST * (purpose + 1)
+        self._state = (scene.variation * _GOLDEN + (_FIRST * (purpose + 1) + 1) * _SALT) & _64_BITS
 
     def below(self, n: int) -> int:
         """A whole number from 0 to n - 1."""
-        self._salt += 1
-        return int(self._chance(self._salt) * n)
+        self._state = state = (self._state + _SALT) & _64_BITS
+        return int(_mixed(state) * n)
 
     def one_of(self, values: Sequence[T]) -> T:
         """One of the values."""
-        self._salt += 1
-        return values[int(self._chance(self._salt) * len(values))]
+        self._state = state = (self._state + _SALT) & _64_BITS
+        return values[int(_mixed(state) * len(values))]
 
     def shuffled(self, values: Sequence[T]) -> list[T]:
         """All values in another order."""

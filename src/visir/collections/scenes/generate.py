@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import get_args
 
 import numpy as np
@@ -85,7 +85,7 @@ def scenes(
         images={
             "id": ids,
             "path": [_place(seed, index, size, scene, changed) for index, (scene, changed) in enumerate(drawn)],
-            "split": split_names([changed is not None for _, changed in drawn], splits),
+            "split": list(split_names([changed is not None for _, changed in drawn], splits)),
         },
         captions={
             "id": caption_ids,
@@ -167,15 +167,14 @@ def _place(seed: int, index: int, size: int, scene: Scene, changed: str | None) 
     return location(seed, index - 1, size, {changed: getattr(scene, changed)})
 
 
-def split_names(duplicate: Sequence[bool], splits: Mapping[str, float]) -> list[str]:
+def split_names(duplicate: Iterable[bool], splits: Mapping[str, float]) -> Iterator[str]:
     """Each original goes to the split that lacks most; a near-duplicate follows its original."""
-    names, counts = list(splits), dict.fromkeys(splits, 0)
-    out: list[str] = []
-    for position, follows in enumerate(duplicate):
-        chosen = out[-1] if follows else max(names, key=lambda name: splits[name] * (position + 1) - counts[name])
+    chosen, counts = "", dict.fromkeys(splits, 0)
+    for number, follows in enumerate(duplicate, 1):
+        if not follows:
+            chosen = max(counts, key=lambda name: splits[name] * number - counts[name])
         counts[chosen] += 1
-        out.append(chosen)
-    return out
+        yield chosen
 
 
 def _source(seed: int, size: int, near_duplicates: float, languages: Sequence[str], length: Length, roles: str) -> str:

@@ -77,7 +77,19 @@ class _Said(dict[Any, Any]):
     """How values are said; one that is not in it has the entry "", or is the word itself."""
 
     def __missing__(self, value: object) -> object:
-        return self.get("", str(value))
+        self[value] = way = self.get("", str(value))
+        return way
+
+
+class _Phrases(dict[Any, str]):
+    """Noun phrases by the values of facts; every phrase is made once."""
+
+    def __init__(self, make: Callable[[Any], str]) -> None:
+        self._make = make
+
+    def __missing__(self, key: Any) -> str:
+        self[key] = phrase = self._make(key)
+        return phrase
 
 
 class Grammar:
@@ -156,22 +168,29 @@ class Grammar:
 
     def fill(self, way: str, facts: Facts, choose: Choose = first_way) -> str:
         """A way to say something with its slots filled."""
+        return self.compiled(way)(facts, choose)
+
+    def compiled(self, way: str) -> Slot:
+        """What fills the slots of a way to say something."""
         made = self._compiled.get(way)
         if made is None:
             made = self._compiled[way] = self._compile(way)
-        text = made(facts, choose)
-        return self.joined(text) if self._joints else text
+        return made
 
     def _compile(self, way: str) -> Slot:
         template, *rest = re.split(r"\{(.*?)\}", way)
-        slots = [self._slot(slot) for slot in rest[::2]]
-        if not slots:
-            return self._literal(way)
-        if len(slots) == 1:
-            (slot,), behind = slots, rest[1]
-            return lambda facts, choose: f"{template}{slot(facts, choose)}{behind}"
-        whole = "%s".join([template, *rest[1::2]])
-        return lambda facts, choose: whole % tuple([slot(facts, choose) for slot in slots])
+        slots, behind = [self._slot(slot) for slot in rest[::2]], rest[1::2]
+        match slots, behind:
+            case [], _:
+                return self._literal(way)
+            case [slot], [end] if not self._joints:
+                return lambda facts, choose: f"{template}{slot(facts, choose)}{end}"
+            case [slot, other], [between, end] if not self._joints:
+                return lambda facts, choose: f"{template}{slot(facts, choose)}{between}{other(facts, choose)}{end}"
+        whole = "%s".join([template, *behind])
+        if not self._joints:
+            return lambda facts, choose: whole % tuple([slot(facts, choose) for slot in slots])
+        return lambda facts, choose: self.joined(whole % tuple([slot(facts, choose) for slot in slots]))
 
     def joined(self, text: str) -> str:
         """The text with words that melt into the next one: "de le chien" is "du chien"."""
@@ -231,17 +250,10 @@ class Grammar:
         return say
 
     def _phrase(self, form: str, adjectives: list[str], noun: str) -> Slot:
-        """A noun with adjectives, by the names of facts; every phrase is made once."""
-        values, made = itemgetter(noun, *adjectives), dict[Any, str]()
-
-        def say(facts: Facts, choose: Choose) -> str:
-            key = values(facts)
-            phrase = made.get(key)
-            if phrase is None:
-                phrase = made[key] = self.phrase(*(key if adjectives else (key,)), form=form)
-            return phrase
-
-        return say
+        """A noun with adjectives, by the names of facts."""
+        values = itemgetter(noun, *adjectives)
+        phrases = _Phrases(lambda key: self.phrase(*(key if adjectives else (key,)), form=form))
+        return lambda facts, choose: phrases[values(facts)]
 
     # Noun phrases.
 

@@ -13,7 +13,7 @@ from typing import Any
 from torch import Tensor
 
 from visir.encoders.base import Encoder
-from visir.encoders.checkpoints import Layout, load_part, read_description
+from visir.encoders.checkpoints import Layout, load_part, read_description, read_weights, save_weights
 from visir.encoders.devices import check_code
 from visir.encoders.families import ADAPTER_FILE, CHECKPOINT_FILE, family_of
 from visir.encoders.loading import load
@@ -33,9 +33,8 @@ from visir.encoders.models.transformers_kinds import COLPALI_ENGINE
 from visir.encoders.towers.adapters import adapted_names, adapter_state, fill_adapters, inject, other_model, pattern_of
 from visir.encoders.towers.base import Head, HeadSpec, Tower
 from visir.encoders.towers.pretrained_backbone import PretrainedBackbone, Tunable, merged_tower
-from visir.encoders.weights import hash_file, read_weights, save_weights
 from visir.errors import EncoderError, require
-from visir.files import read_json
+from visir.files import hash_file, read_json
 from visir.fingerprint import hash_json
 from visir.options import split_options
 from visir.records import Modality

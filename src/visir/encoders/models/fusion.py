@@ -26,7 +26,7 @@ from torch.nn.utils.rnn import pad_sequence
 from visir.encoders.cross_encoder import Tokens
 from visir.encoders.devices import pick_device
 from visir.encoders.intake import Pixels
-from visir.encoders.models.hub import loading, positive_number, read_small_files, template_of
+from visir.encoders.models.hub import hash_state, loading, positive_number, read_small_files, template_of
 from visir.encoders.models.image_processors import ImageInput
 from visir.encoders.models.precision import inference
 from visir.encoders.models.small import CaptionTokens, find_vocabulary
@@ -38,7 +38,6 @@ from visir.encoders.towers.pretrained_backbone import (
     random_weights,
     recompute_activations,
 )
-from visir.encoders.weights import hash_state
 from visir.errors import EncoderError, raise_faults
 from visir.files import read_json, read_text, user_path
 from visir.options import split_options

@@ -14,16 +14,18 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
 from threading import RLock, get_ident
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from visir.encoders.families import is_path, no_such_folder
 from visir.encoders.intake import PANIC
 from visir.encoders.loading import hub_unreachable, meant_folder, no_folder
 from visir.encoders.models.foreign import check_configurations, without_code
-from visir.encoders.weights import hash_file
 from visir.errors import EncoderError, VisirError, nearest, raise_faults
-from visir.files import is_there, read_json, user_path
+from visir.files import hash_file, is_there, read_json, user_path
 from visir.options import with_option
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def snapshot(name: str, revision: str | None, patterns: Sequence[str]) -> Path:
@@ -668,3 +670,16 @@ def complete_weights(name: str, unused: Callable[[type[Any]], Sequence[str]]) ->
             yield
         finally:
             PreTrainedModel.from_pretrained = classmethod(function)
+
+
+def hash_state(state: Mapping[str, Tensor]) -> str:
+    """32 hexadecimal digits over a torch `state_dict`: names, types, shapes and values, in the order of names."""
+    # The hash is of the values as loaded. A model loaded in bfloat16 therefore has another hash than in float32.
+    import torch
+
+    digest = hashlib.blake2b(digest_size=16)
+    for name in sorted(state):
+        tensor = state[name].detach().cpu().contiguous()
+        digest.update(f"{name}:{tensor.dtype}:{tuple(tensor.shape)};".encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from visir.encoders.base import Encoder, EncoderOver
 from visir.encoders.checkpoints import load_part, read_description, save_part, write_description
 from visir.encoders.forms import one_each
-from visir.encoders.intake import Embedded, Pixels
+from visir.encoders.intake import Embedded, InputBatch
 from visir.errors import EncoderError, nearest
 from visir.fingerprint import hash_json
 from visir.records import EncoderCard, Role, TokenVectors, VectorForm
@@ -33,14 +34,12 @@ def _weights_over(encoders: Mapping[str, Encoder], **others: Any) -> str | None:
     return hash_json({**{name: encoder.card.fingerprint for name, encoder in encoders.items()}, **others})
 
 
-class JoinedTexts(EncoderOver):
+class JoinedTexts(Encoder):
     """`JoinedTexts([load("st:all-MiniLM-L6-v2"), load("bow")])`: what one encoder misses, the other may say."""
 
     # A sentence encoder is made to forget the wording, a bag of words is nothing but wording; heads trained over both
     # are clearly better than over either. Every part is brought to length 1 first, so that none drowns the others; a
     # part that is zero (no known word) stays zero.
-
-    over = ("encoders",)
 
     def __init__(self, parts: Sequence[Encoder]) -> None:
         if len(parts) < 2:
@@ -69,18 +68,16 @@ class JoinedTexts(EncoderOver):
             dtype=parts[0].card.dtype,
         )
 
-    def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def prepare(self, item: str | Image, role: Role) -> list[Any]:
+        """What every part reads."""
+        return [part.prepare(item, role) for part in self.encoders]
+
+    def forward(self, batch: InputBatch, role: Role) -> NDArray[np.float32]:
         """(n, sum of the parts' dimensions): the unit vectors of every part, in the order of the parts."""
-        return self._joined([part.embed_texts(texts) for part in self.encoders])
-
-    def embed_texts_alike(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """The same of texts that are of one length for every part."""
-        return self._joined([part.embed_texts_alike(texts) for part in self.encoders])
-
-    def _joined(self, parts: Sequence[Embedded]) -> NDArray[np.float32]:
         units = []
-        for encoder, part in zip(self.encoders, parts, strict=True):
-            vectors = one_each(part, encoder.label)
+        for number, part in enumerate(self.encoders):
+            own = replace(batch, texts=[text[number] for text in batch.texts or ()])
+            vectors = one_each(part.forward(own, role), part.label)
             lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
             units.append(vectors / np.where(lengths > 0, lengths, 1.0))
         return np.concatenate(units, axis=1, dtype=np.float32)
@@ -92,7 +89,7 @@ class JoinedTexts(EncoderOver):
     def text_lengths(self, texts: Sequence[str]) -> NDArray[np.int64] | None:
         """(n,) the lengths that every part tells, in one number."""
         joined = np.zeros(len(texts), np.int64)
-        for part in self.encoders:
+        for part in self._parts():
             lengths = part.text_lengths(texts)
             if lengths is None:
                 return None
@@ -103,14 +100,17 @@ class JoinedTexts(EncoderOver):
         """See `TextSide`: those of the parts side by side, where each has one."""
         from visir.encoders.towers.pretrained_backbone import joined_sides, text_side_of
 
-        sides = [side for part in self.encoders if (side := text_side_of(part)) is not None]
+        sides = [side for part in self._parts() if (side := text_side_of(part)) is not None]
         return joined_sides(sides) if len(sides) == len(self.encoders) else None
 
     def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
         """Cut for the part that reads least: every part is given the same text."""
-        for part in self.encoders:
+        for part in self._parts():
             texts = part.truncate(texts, ending)
         return list(texts)
+
+    def _parts(self) -> list[Encoder]:
+        return [part.for_role(self._role) for part in self.encoders]
 
     def save(self, folder: Path) -> None:
         """Write the names of the parts into `folder`, and a folder for each part that has a state of its own."""
@@ -161,7 +161,7 @@ class ImageViews(EncoderOver):
     # per view. A caption that tells left from right loses that word's support under "mirrored".
     # Of an encoder that gives several vectors for an image (form "multi-vector"), an image has those of all views.
 
-    over = ("encoder",)
+    over = "encoder"
 
     def __init__(self, encoder: Encoder, views: Sequence[str]) -> None:
         for view in views:
@@ -184,13 +184,16 @@ class ImageViews(EncoderOver):
             dtype=encoder.card.dtype,
         )
 
-    def preprocess(self, image: Image) -> Pixels:
+    def prepare(self, item: str | Image, role: Role) -> Any:
         """(views, …): the encoder's input for each view."""
-        return np.stack([self.encoder.preprocess(VIEWS[view](image)) for view in self.views])
+        assert not isinstance(item, str), "images alone"
+        return np.stack([self.encoder.prepare(VIEWS[view](item), role) for view in self.views])
 
-    def embed_images(self, batch: Sequence[Pixels]) -> Embedded:
+    def forward(self, batch: InputBatch, role: Role) -> Embedded:
         """(n, dimension): the mean over the views; or the vectors of the views, one view after the other."""
-        each = self.encoder.embed_images([pixels for views in batch for pixels in views])
+        each = self.encoder.forward(
+            InputBatch(images=[pixels for views in batch.images or () for pixels in views]), role
+        )
         if isinstance(each, TokenVectors):
             return TokenVectors(each.vectors, each.offsets[:: len(self.views)])
         mean: NDArray[np.float32] = each.reshape(len(batch), len(self.views), self.dimension).mean(axis=1)
@@ -219,7 +222,7 @@ class WithWhole(EncoderOver):
     # The joined vectors repeat the whole for each part. They are made where they are used, and never kept.
 
     form: VectorForm = "multi-vector"
-    over = ("several", "whole")
+    over = "several"
 
     def __init__(self, several: Encoder, whole: Encoder) -> None:
         if several.form != "multi-vector" or whole.form != "dense":
@@ -261,9 +264,11 @@ class WithWhole(EncoderOver):
         bare = [encoder.encoder if isinstance(encoder, ImageViews) else encoder for encoder in both]
         return WithWhole(*(ImageViews(encoder, [view]) for encoder in bare))
 
-    def preprocess(self, image: Image) -> Pixels:
-        """(2, …): the input of both encoders."""
-        inputs = [self.several.preprocess(image), self.whole.preprocess(image)]
+    def prepare(self, item: str | Image, role: Role) -> Any:
+        """The input of both encoders; of an image (2, …)."""
+        inputs = [encoder.prepare(item, role) for encoder in (self.several, self.whole)]
+        if isinstance(item, str):
+            return inputs
         if inputs[0].shape != inputs[1].shape:
             shapes = " and ".join(" × ".join(map(str, pixels.shape)) for pixels in inputs)
             raise EncoderError(
@@ -272,20 +277,20 @@ class WithWhole(EncoderOver):
             )
         return np.stack(inputs)
 
-    def embed_images(self, batch: Sequence[Pixels]) -> Embedded:
-        """The vectors of each image, (t, dimension): its parts, each with the whole."""
-        several = self.several.embed_images([both[0] for both in batch])
-        return self._joined(several, self.whole.embed_images([both[1] for both in batch]))
-
-    def embed_texts(self, texts: Sequence[str]) -> Embedded:
-        """The vectors of each text, (t, dimension): its words, each with the whole."""
-        return self._joined(self.several.embed_texts(texts), self.whole.embed_texts(texts))
-
-    def embed_texts_alike(self, texts: Sequence[str]) -> Embedded:
-        """The same of texts that are of one length for the first encoder."""
-        return self._joined(self.several.embed_texts_alike(texts), self.whole.embed_texts(texts))
-
-    def _joined(self, several: Embedded, whole: Embedded) -> Embedded:
+    def forward(self, batch: InputBatch, role: Role) -> TokenVectors:
+        """The vectors of each input, (t, dimension): its parts or words, each with the whole."""
+        several, whole = (
+            encoder.forward(
+                replace(
+                    batch,
+                    texts=batch.texts and [both[number] for both in batch.texts],
+                    images=batch.images and [both[number] for both in batch.images],
+                    alike=batch.alike and not number,  # lengths are those of the first
+                ),
+                role,
+            )
+            for number, encoder in enumerate((self.several, self.whole))
+        )
         assert isinstance(several, TokenVectors)
         each = np.repeat(one_each(whole, self.whole.label), several.counts, axis=0)
         return TokenVectors(np.concatenate([several.vectors, each], axis=1, dtype=np.float32), several.offsets)
@@ -304,7 +309,7 @@ class WithWhole(EncoderOver):
 
     def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
         """Cut for the encoder that reads less."""
-        return self.whole.truncate(self.several.truncate(texts, ending), ending)
+        return self.whole.for_role(self._role).truncate(super().truncate(texts, ending), ending)
 
     def save(self, folder: Path) -> None:
         """Write the names of both into `folder`, and a folder for each that has a state of its own."""

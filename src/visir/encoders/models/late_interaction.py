@@ -19,7 +19,7 @@ from PIL.Image import Image
 
 from visir.encoders.base import Encoder
 from visir.encoders.devices import pick_device
-from visir.encoders.intake import Pixels, TextLimit
+from visir.encoders.intake import InputBatch, TextLimit
 from visir.encoders.models.hub import ModelFiles, load_model, loading, one_of, positive_number, template_of
 from visir.encoders.models.image_processors import backend_of, processor_values
 from visir.encoders.models.precision import inference, to_vectors
@@ -183,8 +183,11 @@ class LateInteractionEncoder(Encoder):
             dtype=settings["dtype"],
         )
 
-    def preprocess(self, image: Image) -> Pixels:
+    def prepare(self, item: str | Image, role: Role) -> Any:
         """What the model reads of one upright RGB picture, its tokens and patches, as a batch of one. Thread-safe."""
+        return item if isinstance(item, str) else self._picture(item)
+
+    def _picture(self, image: Image) -> Inputs:
         processor = self._processor
         try:
             with self._lock:
@@ -202,25 +205,20 @@ class LateInteractionEncoder(Encoder):
                 hint="crop it, or set it aside (--skip-broken)",
                 code="image-pixels-cannot-taken",
             ) from fault
-        # What pixels are is the encoder's affair.
-        return {name: value for name, value in inputs.items() if name != "labels"}  # type: ignore[return-value]
+        return {name: value for name, value in inputs.items() if name != "labels"}
 
-    def embed_images(self, batch: Sequence[Pixels]) -> TokenVectors:
-        """(t, dimension) unit vectors of each picture."""
+    def forward(self, batch: InputBatch, role: Role) -> TokenVectors:
+        """(t, dimension) unit vectors of each input; of a text those of prompt and augmentation tokens too."""
         if not len(batch):
             return token_vectors([], self.dimension)
-        inputs = self._collated(batch)  # type: ignore[arg-type]  # as above
+        if batch.texts is not None:
+            inputs = self._read(batch.texts, role)
+            return self._embed(inputs, inputs["attention_mask"].bool())
+        inputs = self._collated(batch.images or ())
         counted = inputs["attention_mask"].bool()
         if self._vectors == "image":
             counted = counted & (inputs["input_ids"] == self._image_token)
         return self._embed(inputs, counted)
-
-    def embed_texts(self, texts: Sequence[str]) -> TokenVectors:
-        """(t, dimension) unit vectors of each text, those of its prompt and augmentation tokens included."""
-        if not len(texts):
-            return token_vectors([], self.dimension)
-        inputs = self._read(texts, self._role)
-        return self._embed(inputs, inputs["attention_mask"].bool())
 
     def text_pieces(self, texts: Sequence[str], role: Role) -> list[list[str]]:
         """What each vector of each text stands for, prompts included."""
@@ -232,7 +230,7 @@ class LateInteractionEncoder(Encoder):
 
     def image_regions(self, image: Image) -> Boxes:
         """(t, 4) the part of the upright picture that each of its vectors stands for; NaN for those of the prompt."""
-        inputs: Inputs = self.preprocess(image)  # type: ignore[assignment]  # as above
+        inputs = self._picture(image)
         ids = inputs["input_ids"][0].tolist()
         boxes = token_places(image, self._tokenizer.convert_ids_to_tokens(ids), inputs, self._processor)
         return boxes[[token == self._image_token for token in ids]] if self._vectors == "image" else boxes
@@ -271,7 +269,7 @@ class LateInteractionEncoder(Encoder):
         from PIL import Image as images
 
         blank = images.new("RGB", EXAMPLE)
-        inputs: Inputs = self.preprocess(blank)  # type: ignore[assignment]  # as above
+        inputs = self._picture(blank)
         prompt = getattr(self._processor, "visual_prompt_prefix", None)
         if prompt is None:
             prompt = self._processor.prepare_inputs_layout(images=[blank])[1][0]
@@ -328,7 +326,7 @@ class LateInteractionEncoder(Encoder):
         moved = {
             name: value.to(self._device, dtype if value.is_floating_point() else None) for name, value in inputs.items()
         }
-        with inference():
+        with inference(self._device):
             vectors = to_vectors(self._model(**moved).embeddings)
         return token_vectors([rows[mask] for rows, mask in zip(vectors, counted.numpy(), strict=True)], self.dimension)
 

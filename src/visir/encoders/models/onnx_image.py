@@ -19,15 +19,14 @@ from PIL.Image import Image
 
 from visir.encoders.base import Encoder
 from visir.encoders.families import FAMILIES
-from visir.encoders.intake import Pixels
+from visir.encoders.intake import InputBatch, Pixels
 from visir.encoders.loading import require_packages
 from visir.encoders.models.image_processors import ImageInput
-from visir.encoders.weights import hash_file
 from visir.errors import EncoderError, VisirError, nearest
-from visir.files import data_directory, read_json
+from visir.files import data_directory, hash_file, read_json
 from visir.fingerprint import hash_json
 from visir.options import split_options
-from visir.records import EncoderCard
+from visir.records import EncoderCard, Role
 from visir.threads import usable_cores
 
 # A feature map as several vectors: one for each of its places, or for each cell of a coarser grid.
@@ -208,14 +207,15 @@ class OnnxImageEncoder(Encoder):
             },
         )
 
-    def preprocess(self, image: Image) -> Pixels:
+    def prepare(self, item: str | Image, role: Role) -> Any:
         """(H, W, 3) bytes; normalised later, for a whole batch at once."""
-        return self.input.prepare(image)
+        return item if isinstance(item, str) else self.input.prepare(item)
 
-    def embed_images(self, batch: Sequence[Pixels]) -> NDArray[np.float32]:
+    def forward(self, batch: InputBatch, role: Role) -> NDArray[np.float32]:
         """(n, dimension), or (n, places, dimension). Small parts of the batch run side by side, one per core."""
-        size = self._exactly or max(1, min(_AT_ONCE, -(-len(batch) // self._cores)))
-        parts = [batch[start : start + size] for start in range(0, len(batch), size)]
+        images = batch.images or ()
+        size = self._exactly or max(1, min(_AT_ONCE, -(-len(images) // self._cores)))
+        parts = [images[start : start + size] for start in range(0, len(images), size)]
         done = list(self._threads.map(self._run, parts))
         if not done:
             return np.zeros((0, self.dimension) if self._grid is None else (0, 1, self.dimension), np.float32)

@@ -21,7 +21,7 @@ from visir.encoders.devices import COMPILED, dtype_on_card, of_torch, pick_devic
 from visir.encoders.intake import TextLimit
 from visir.encoders.loading import hub_unreachable
 from visir.encoders.models.foreign import check_configurations, check_openclip
-from visir.encoders.models.hub import loading, template_of
+from visir.encoders.models.hub import hash_state, loading, template_of
 from visir.encoders.models.image_processors import GreyLevels, check_sliver, ramp
 from visir.encoders.models.text_inputs import (
     TOKENIZER,
@@ -44,7 +44,6 @@ from visir.encoders.towers.pretrained_backbone import (
     recompute_activations,
     stacked_pixels,
 )
-from visir.encoders.weights import hash_state
 from visir.errors import EncoderError, nearest
 from visir.files import read_json
 from visir.options import split_options

@@ -10,17 +10,17 @@ languages have a word for.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
 from visir.encoders.base import Encoder
-from visir.encoders.intake import Pixels
+from visir.encoders.intake import InputBatch
 from visir.encoders.models.small import words
 from visir.errors import EncoderError
-from visir.records import EncoderCard
+from visir.records import EncoderCard, Role
 
 _SIDE = 64
 _COLOURS = 41  # 5 greys, and 12 hues in 3 brightnesses
@@ -55,14 +55,17 @@ class PixelStatistics(Encoder):
             image_preprocessing={"size": [_SIDE, _SIDE], "resize": "squash", "interpolation": "box", "colours": "HSV"},
         )
 
-    def preprocess(self, image: Image.Image) -> Pixels:
-        """(64, 64, 4) bytes: hue, saturation, value and brightness (ITU-R 601)."""
-        small = image.resize((_SIDE, _SIDE), Image.Resampling.BOX)
+    def prepare(self, item: str | Image.Image, role: Role) -> Any:
+        """(64, 64, 4) bytes: hue, saturation, value and brightness."""
+        if isinstance(item, str):
+            return item
+        small = item.resize((_SIDE, _SIDE), Image.Resampling.BOX)
         return np.dstack([np.asarray(small.convert("HSV")), np.asarray(small.convert("L"))])
 
-    def embed_images(self, batch: Sequence[Pixels]) -> NDArray[np.float32]:
+    def forward(self, batch: InputBatch, role: Role) -> NDArray[np.float32]:
         """(n, 2397), each at least 0."""
-        blocks = [_statistics(np.stack(batch[start : start + _BLOCK])) for start in range(0, len(batch), _BLOCK)]
+        images = batch.images or ()
+        blocks = [_statistics(np.stack(images[start : start + _BLOCK])) for start in range(0, len(images), _BLOCK)]
         return np.concatenate(blocks) if blocks else np.zeros((0, self.dimension), dtype=np.float32)
 
 
@@ -175,23 +178,23 @@ class ColourNames(Encoder):
             image_preprocessing={"size": [_SIDE, _SIDE], "resize": "squash", "interpolation": "box", "colours": "HSV"},
         )
 
-    def preprocess(self, image: Image.Image) -> Pixels:
+    def prepare(self, item: str | Image.Image, role: Role) -> Any:
         """(64, 64, 3) bytes: hue, saturation and value."""
-        return np.asarray(image.resize((_SIDE, _SIDE), Image.Resampling.BOX).convert("HSV"))
+        if isinstance(item, str):
+            return item
+        return np.asarray(item.resize((_SIDE, _SIDE), Image.Resampling.BOX).convert("HSV"))
 
-    def embed_images(self, batch: Sequence[Pixels]) -> NDArray[np.float32]:
+    def forward(self, batch: InputBatch, role: Role) -> NDArray[np.float32]:
         """(n, 12)."""
-        result = np.full((len(batch), self.dimension), _ANYTHING, np.float32)
-        for row, pixels in enumerate(batch):
-            shares = np.bincount(colour_codes(np.asarray(pixels)).ravel(), _MIDDLE.ravel(), minlength=len(COLOURS))
-            result[row, :-1] = np.minimum(1, shares / _SEEN_FROM) - shares / 2
-        return result
-
-    def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """(n, 12)."""
-        result = np.zeros((len(texts), self.dimension), np.float32)
+        if batch.texts is None:
+            result = np.full((len(batch), self.dimension), _ANYTHING, np.float32)
+            for number, pixels in enumerate(batch.images or ()):
+                shares = np.bincount(colour_codes(np.asarray(pixels)).ravel(), _MIDDLE.ravel(), minlength=len(COLOURS))
+                result[number, :-1] = np.minimum(1, shares / _SEEN_FROM) - shares / 2
+            return result
+        result = np.zeros((len(batch), self.dimension), np.float32)
         result[:, -1] = _ANYTHING
-        for row, text in zip(result, texts, strict=True):
+        for row, text in zip(result, batch.texts, strict=True):
             for word in words(text):
                 if word in _WORDS:
                     row[COLOURS.index(_WORDS[word])] += 1

@@ -17,8 +17,7 @@ from torch.nn import functional
 from visir.encoders.base import Encoder, EncoderOver
 from visir.encoders.cross_encoder import CrossEncoder, Tokens
 from visir.encoders.devices import COMPILED, pick_device
-from visir.encoders.forms import one_each
-from visir.encoders.intake import Embedded, Pixels
+from visir.encoders.intake import InputBatch, Pixels
 from visir.encoders.models.hub import (
     ModelFiles,
     find_model,
@@ -148,11 +147,7 @@ class SentenceCrossEncoder(CrossEncoder):
 
 
 def _cross_encoder_of(request: SentenceRequest) -> SentenceCrossEncoder:
-    """The cross-encoder that a name leads to.
-
-    Raises:
-        EncoderError: It has no one score for a pair.
-    """
+    """The cross-encoder that a name leads to; refused where it has no one score for a pair."""
     model = request.model()
     if model.num_labels != 1:
         raise EncoderError(
@@ -181,7 +176,7 @@ class SentenceTokens(EncoderOver):
     # made to forget the wording, and this is nothing but the wording. Both parts have length 1.
 
     form = "multi-vector"
-    over = ("sentences",)
+    over = "sentences"
     modalities: frozenset[Modality] = frozenset({"text"})
 
     def __init__(self, sentences: SentenceEncoder, vectors: str, name: str) -> None:
@@ -197,19 +192,19 @@ class SentenceTokens(EncoderOver):
         self.distinguishes_roles = sentences.distinguishes_roles
         self.batch_size = sentences.batch_size
         try:
-            self.dimension = self.embed_texts(["a"]).dimension
+            self.dimension = self.forward(InputBatch(["a"]), "document").dimension
         except KeyError as fault:
             raise EncoderError(
                 f"{name}: this model makes no vectors of tokens ({fault}); those that begin with a transformer do.",
                 hint="leave out vectors=",
             ) from fault
 
-    def embed_texts(self, texts: Sequence[str]) -> TokenVectors:
-        """The vectors of the tokens of n texts."""
-        if not len(texts):
+    def forward(self, batch: InputBatch, role: Role) -> TokenVectors:
+        """The vectors of the tokens of n texts; what a token is given depends on padding by rounding only."""
+        if not len(batch):
             return TokenVectors(np.zeros((0, self.dimension), np.float32), np.zeros(1, np.int64))
         with inference():
-            features = self.sentences.features(texts)
+            features = self.sentences.features(batch.texts or (), role)
             present = features["attention_mask"].bool()
             vectors = features["token_embeddings"][present]
             if self.vectors == "tokens+words":
@@ -218,13 +213,9 @@ class SentenceTokens(EncoderOver):
             offsets = np.concatenate([[0], present.sum(1).cumsum(0).cpu().numpy()]).astype(np.int64)
             return TokenVectors(to_vectors(vectors), offsets)
 
-    def embed_texts_alike(self, texts: Sequence[str]) -> TokenVectors:
-        """The same: what a token is given does not depend on padding, beyond rounding."""
-        return self.embed_texts(texts)
-
     def text_pieces(self, texts: Sequence[str], role: Role) -> list[list[str]]:
         """The tokens as they are written: "[CLS]", "surf", "##board"; a vector stands for each."""
-        features = self.for_role(role).sentences.features(texts)
+        features = self.sentences.features(texts, role)
         pieces = zip(features["input_ids"], features["attention_mask"].bool(), strict=True)
         return [self.sentences.tokenizer.convert_ids_to_tokens(ids[present].tolist()) for ids, present in pieces]
 
@@ -260,7 +251,7 @@ class ReducedEncoder(EncoderOver):
     #   vector itself; a code stands for the middle of its step. (The library takes the ranges of all vectors of a call.
     #   Then the vector of an item changes with its company, and one query alone has no range.)
 
-    over = ("whole",)
+    over = "whole"
 
     def __init__(
         self, encoder: Encoder, *, name: str, dimension: int | None = None, quantise: Quantisation | None = None
@@ -291,7 +282,7 @@ class ReducedEncoder(EncoderOver):
 
     def base_encoder(self, modality: Modality) -> Encoder:
         """The encoder of the whole vectors, which are what the store keeps."""
-        return self.whole
+        return self.below(modality)
 
     def project(self, modality: Modality, vectors: NDArray[Any]) -> NDArray[np.float32]:
         """(n, dimension) vectors from whole ones."""
@@ -300,15 +291,11 @@ class ReducedEncoder(EncoderOver):
             return np.where(cut > 0, np.float32(1), np.float32(-1))
         return int8_values(cut) if self.quantise == "int8" else np.ascontiguousarray(cut)
 
-    def made_of(self, modality: Modality, vectors: Embedded) -> NDArray[np.float32]:
-        """(n, dimension) vectors from whole ones."""
-        return self.project(modality, one_each(vectors, self.whole.label))
-
     def text_side(self) -> TextSide | None:
         """See `TextSide`; None for quantised vectors: a last bit decides there."""
         from visir.encoders.towers.pretrained_backbone import FirstValues, text_side_of
 
-        side = None if self.quantise is not None else text_side_of(self.whole)
+        side = None if self.quantise is not None else text_side_of(self.below("text"))
         return None if side is None else side.then(FirstValues(self.dimension))
 
 
@@ -448,12 +435,7 @@ def packaged_model() -> Path | None:
 
 
 def find(name: str, revision: str | None) -> ModelFiles:
-    """The files of a model of the library, of which only the configurations are fetched so far.
-
-    Args:
-        name: `st:NAME`, `NAME` or a folder; options behind it are left out.
-        revision: A revision on the hub.
-    """
+    """The files of a model of the library, of which only the configurations are fetched so far."""
     bare = split_mark(name)[0].removeprefix("st:")
     if user_path(bare).is_dir():
         return find_model(bare, revision, parts=True)

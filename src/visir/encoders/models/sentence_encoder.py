@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import threading
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor, nn
 
 from visir.encoders.base import Encoder, EncoderOver
-from visir.encoders.devices import COMPILED, NotCompiledError
+from visir.encoders.devices import COMPILED
 from visir.encoders.forms import one_each
-from visir.encoders.intake import Embedded, Pixels, TextLimit
-from visir.encoders.models.compiled import CompiledTowers
+from visir.encoders.intake import Embedded, InputBatch, TextLimit
+from visir.encoders.models.exported import CompiledTowers
 from visir.encoders.models.hub import loading
 from visir.encoders.models.late_interaction import Boxes, token_pieces, token_places, token_vectors
 from visir.encoders.models.precision import inference, no_vectors, to_vectors
@@ -25,13 +24,13 @@ from visir.encoders.models.sentence_loading import (
     SentenceRequest,
     SentenceTower,
     as_texts,
+    cannot_compile,
     check_marks,
     has_marks,
     limit_of,
     modalities_of,
     multi_vector_values,
     role_limit,
-    sentence_inputs_of,
     sentence_limit,
     takes_messages,
     to_model,
@@ -57,62 +56,6 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 
-# The networks of a `SentenceTransformer` as OpenVINO compiles them: of texts, and of pictures.
-
-
-class SentencePart:
-    """What a model makes of one modality, as `visir.encoders.models.compiled` takes it."""
-
-    def __init__(
-        self,
-        name: str,
-        modality: Modality,
-        model: Any,
-        *,
-        outputs: int,
-        prepare: Callable[[Sequence[Any]], list[Any]],
-        features: Callable[[Sequence[Any]], Features],
-        sample: Features,
-    ) -> None:
-        self.modality, self.prepare_all, self._name, self._features = modality, prepare, name, features
-        self._ignored = () if leaves_out_prompts(model) else ("prompt_length",)
-        self.network = _Modules(model, self._constant(sample), outputs)
-
-    def collate(self, prepared: Sequence[Any]) -> dict[str, Tensor]:
-        """The tensors of a batch."""
-        return self.tensors(self._features(prepared))
-
-    def tensors(self, features: Features) -> dict[str, Tensor]:
-        """What the network takes of a batch's features."""
-        if self._constant(features) != self.network.constant:
-            raise cannot_compile(self._name, self.modality, "it takes more than tensors")
-        return {name: value for name, value in features.items() if isinstance(value, Tensor)}
-
-    def _constant(self, features: Features) -> dict[str, Any]:
-        return {
-            name: value
-            for name, value in features.items()
-            if not isinstance(value, Tensor) and name not in self._ignored
-        }
-
-
-class _Modules(nn.Module):
-    """All modules of a model, one after the other; `constant` is what its `preprocess` gives beside tensors."""
-
-    def __init__(self, model: Any, constant: Mapping[str, Any], outputs: int) -> None:
-        super().__init__()
-        # Not the model itself: tracing asks for all of its attributes, also those that warn of being old.
-        self.parts = nn.ModuleList(model.children())
-        self.constant, self._outputs = constant, outputs
-
-    def forward(self, inputs: Mapping[str, Tensor]) -> Tensor:
-        features: Any = {**inputs, **self.constant}
-        for part in self.parts:
-            features = part(features)
-        vectors: Tensor = features["sentence_embedding"][:, : self._outputs]
-        return vectors
-
-
 def leaves_out_prompts(model: Any) -> bool:
     """Whether the tokens of a prompt do not enter the mean over tokens, so that the network has to know how many."""
     return not all(getattr(module, "include_prompt", True) for module in model)
@@ -124,16 +67,6 @@ def check_compilable(name: str, model: Any, prompts: Mapping[Role, str], *, rout
         raise cannot_compile(name, None, "it takes messages, texts with pictures, or pictures of any size")
     if routes or (leaves_out_prompts(model) and prompts["query"] != prompts["document"]):
         raise cannot_compile(name, None, "it computes queries in another way than documents")
-
-
-def cannot_compile(name: str, modality: Modality | None, reason: str) -> NotCompiledError:
-    """The error for a model that OpenVINO cannot compile."""
-    what = "it" if modality is None else f"its {modality} tower"
-    return NotCompiledError(
-        f"{name}: OpenVINO cannot compile {what}: {reason}.",
-        hint="--device cpu computes it with PyTorch; models with one network for texts, or for pictures of one size, "
-        "can be compiled",
-    )
 
 
 SHORTEST, STEP = 16, 8
@@ -168,32 +101,23 @@ class SentenceModel(Encoder):
             self.batch_size = _PICTURES_AT_ONCE
         self.dimension = 0
 
-    def preprocess(self, image: Image) -> Pixels:
-        """One RGB image: pixels of the model's size, or the bytes of the picture (`SentencePictures`)."""
-        if self._pictures is None:
-            raise self.cannot("image")
-        return self._pictures.prepare(image)
+    def prepare(self, item: str | Image, role: Role) -> Any:
+        """Of an RGB image pixels of the model's size, or the bytes of the picture (`SentencePictures`)."""
+        return item if isinstance(item, str) else self._own_pictures.prepare(item)
 
-    def embed_images(self, batch: Sequence[Pixels]) -> Embedded:
-        """The vectors of n preprocessed images."""
-        if self._pictures is None:
-            raise self.cannot("image")
-        if not self._pictures.one_by_one or not len(batch):
-            return self._encoded(self._pictures.pictures(batch))
-        return self._vectors("image", self._pictures.features(batch))
-
-    def embed_texts(self, texts: Sequence[str]) -> Embedded:
-        """The vectors of n texts."""
-        if "text" not in self.modalities:
-            raise self.cannot("text")
-        return self._encoded(self._texts(texts))
-
-    def embed_texts_with_images(self, texts: Sequence[str], batch: Sequence[Pixels]) -> Embedded:
-        """The vectors of n texts with their pictures."""
-        if self._pictures is None or "text+image" not in self.modalities:
-            raise self.cannot("text+image")
-        pairs = zip(self._filled(texts), self._pictures.pictures(batch), strict=True)
-        return self._encoded([{"text": text, "image": picture} for text, picture in pairs])
+    def forward(self, batch: InputBatch, role: Role) -> Embedded:
+        """The vectors of n texts, pictures, or texts with their pictures."""
+        texts, images, inputs = batch.texts, batch.images, list[Any]()
+        if images is None:
+            inputs = self._texts(texts or ())
+        elif texts is None:
+            if self._own_pictures.one_by_one and len(images):
+                return self._vectors("image", self._own_pictures.features(images), role)
+            inputs = self._own_pictures.pictures(images)
+        else:
+            pairs = zip(self._filled(texts), self._own_pictures.pictures(images), strict=True)
+            inputs = [{"text": text, "image": picture} for text, picture in pairs]
+        return self._encoded(inputs, role)
 
     def text_limit(self) -> TextLimit | None:
         """How many tokens are read, those of prompt and template counted; None for models of chats."""
@@ -205,8 +129,10 @@ class SentenceModel(Encoder):
         return list(texts) if limit is None else limit.truncate(texts, ending)
 
     @property
-    def _prompt(self) -> str:
-        return self._prompts[self._role]
+    def _own_pictures(self) -> SentencePictures:
+        if self._pictures is None:
+            raise self.cannot("image")
+        return self._pictures
 
     def _filled(self, texts: Sequence[str]) -> list[str]:
         if "image" in self.modalities:
@@ -217,7 +143,7 @@ class SentenceModel(Encoder):
         return as_texts(self._filled(texts), self._model)
 
     def _limit(self) -> TextLimit | None:
-        return sentence_limit(self._model, self._prompt, self._template, self._lock)
+        return sentence_limit(self._model, self._prompts[self._role], self._template, self._lock)
 
     def _card(self, request: SentenceRequest) -> EncoderCard:
         name, of_model = self.setting
@@ -226,23 +152,23 @@ class SentenceModel(Encoder):
         more = {} if value is None else {name: int(value)}
         return request.card(self._model, self._prompts, images, self.family, more)
 
-    def _vectors(self, modality: Modality, features: Features) -> Embedded:
+    def _vectors(self, modality: Modality, features: Features, role: Role) -> Embedded:
         """The vectors of a batch, by the modules themselves."""
-        with inference():
-            features = self._model(to_model(features, self._model.device), task=self._role)
+        with inference(self._model.device.type):
+            features = self._model(to_model(features, self._model.device), task=role)
             return self._taken(features["sentence_embedding"])
 
-    def _encoded(self, inputs: Sequence[Any]) -> Embedded:
+    def _encoded(self, inputs: Sequence[Any], role: Role) -> Embedded:
         """The vectors of a batch, by the library's own way from inputs to vectors."""
         if not len(inputs):
             return no_vectors(self.dimension) if self.form == "dense" else token_vectors([], self.dimension)
-        with inference():
+        with inference(self._model.device.type):
             vectors = self._model.encode(
                 list(inputs),
-                prompt=self._prompt,
+                prompt=self._prompts[role],
                 batch_size=len(inputs),
                 show_progress_bar=False,
-                task=self._role,
+                task=role,
                 **self.output,
             )
             return self._taken(vectors)
@@ -260,28 +186,36 @@ class SentenceEncoder(SentenceModel):
     def __init__(self, request: SentenceRequest, model: Any, prompts: Mapping[Role, str]) -> None:
         super().__init__(request, model, prompts)
         compiled = request.device == COMPILED
-        self.is_slow_here = not compiled and model.device.type == "cpu" and self.card.dtype == "float32"
-        self._parts: dict[Modality, SentencePart] = {}
-        self._compiled = CompiledTowers(self._parts.__getitem__)
+        on_cpu = not compiled and model.device.type == "cpu"
+        self.is_slow_here = on_cpu and self.card.dtype == "float32"
+        # The library's own `encode` changes a tokenizer in place; the ways beside it are safe in several threads.
+        goes_beside = not takes_messages(model) and (self._pictures is None or self._pictures.one_by_one)
+        self.in_lanes = on_cpu and goes_beside and not request.trusted
+        self._towers: dict[Modality, SentenceTower] = {}  # those that are compiled
+        self._compiled = CompiledTowers(lambda modality: self._towers[modality])
         self.dimension = self._found_dimension()  # where it is written differs between kinds of modules
         pictures = self._pictures
         if compiled:
             of_any_size = pictures is not None and not pictures.one_by_one
             mixed = takes_messages(model) or "text+image" in self.modalities or of_any_size
             check_compilable(self.card.name, model, prompts, routes=has_routes(model), mixed=mixed)
-            self._parts |= self._found_parts()
+            self._towers = {modality: self._tower(modality, prompts["document"]) for modality in self.modalities}
         if pictures is not None and not pictures.any_resolution:
             from PIL import Image as pil
 
             # An error where the pictures of the processor are none that the model takes: before any work.
             self.encode_images([pil.new("RGB", size, "grey") for size in ((67, 48), (48, 67))])
 
-    def embed_texts(self, texts: Sequence[str]) -> Embedded:
-        """(n, dimension) vectors of n texts."""
-        # The modules themselves: `SentenceTransformer.encode` spends 1.5 ms a call on looking for its device.
-        if "text" not in self.modalities or takes_messages(self._model) or not len(texts):
-            return super().embed_texts(texts)
-        return self._vectors("text", self._text_features(texts))
+    def forward(self, batch: InputBatch, role: Role) -> Embedded:
+        """(n, dimension) vectors of n inputs."""
+        # Of texts by the modules themselves: the library's `encode` spends 1.5 ms a call on looking for its device.
+        texts = batch.texts
+        if texts is None or batch.images is not None or takes_messages(self._model) or not len(texts):
+            return super().forward(batch, role)
+        features = self._text_features(texts, role)
+        if batch.alike and (lengths := self.for_role(role).text_lengths(texts)) is not None:
+            features = _padded(features, int(lengths.max()), self._model.tokenizer)
+        return self._vectors("text", features, role)
 
     def text_lengths(self, texts: Sequence[str]) -> NDArray[np.int64] | None:
         """(n,) tokens of each text, prompt, template and padding included: 16, 24, 32, … up to the model's limit."""
@@ -292,23 +226,16 @@ class SentenceEncoder(SentenceModel):
         if limit is None or not callable(tokenizer):
             return None
         with self._lock:
-            counts = token_counts(tokenizer, [self._prompt + text for text in self._filled(texts)])
+            counts = token_counts(tokenizer, [self._prompts[self._role] + text for text in self._filled(texts)])
         padded = -(-np.maximum(np.array(counts, np.int64), SHORTEST) // STEP) * STEP
         lengths: NDArray[np.int64] = np.minimum(padded, limit)
         return lengths
 
-    def embed_texts_alike(self, texts: Sequence[str]) -> Embedded:
-        """(n, dimension) vectors of texts of one `text_lengths`, padded to it."""
-        lengths = self.text_lengths(texts) if len(texts) else None
-        if lengths is None:
-            return self.embed_texts(texts)
-        return self._vectors("text", _padded(self._text_features(texts), int(lengths.max()), self._model.tokenizer))
-
-    def features(self, texts: Sequence[str]) -> dict[str, Any]:
+    def features(self, texts: Sequence[str], role: Role) -> dict[str, Any]:
         """What the modules make of n texts: "token_embeddings", "attention_mask", "input_ids", …; padded tensors."""
         with inference():
-            prepared = to_model(self._text_features(texts), self._model.device)
-            return {**prepared, **self._model(prepared, task=self._role)}
+            prepared = to_model(self._text_features(texts, role), self._model.device)
+            return {**prepared, **self._model(prepared, task=role)}
 
     def word_embeddings(self, ids: Any) -> Any:
         """(n, d) what the first layer of the transformer is given for each token."""
@@ -331,66 +258,45 @@ class SentenceEncoder(SentenceModel):
                 "tuned",
                 code="sentence-transformers-model-takes-pictures",
             )
-        return SentenceTower(
-            self._model, self._folder, outputs=self.dimension, template=self._template, max_length=self._max_length
-        )
+        return self._tower(modality)
 
     def text_side(self) -> TextSide | None:
         """See `TextSide`: all modules, behind the tokens with the prompt of the role."""
         if takes_messages(self._model) or has_routes(self._model) or has_marks(self._model):
             return None
-        part = self._text_part()
-        names = tuple(part.collate(["a"]))
-        reader = sentence_inputs_of(self._model, self._prompt, self._template, names)
-        return None if reader is None else TextSide(part.network, reader, part.collate)
+        return self._tower("text", self._prompts[self._role]).text_side()
 
     def own_temperature(self) -> None:
         """None: these encoders are published without the temperature of their training."""
         return
 
-    def _text_features(self, texts: Sequence[str]) -> Features:
+    def _text_features(self, texts: Sequence[str], role: Role) -> Features:
         with self._lock:  # a fast tokenizer changes its padding state in place
             features: Features = self._model.preprocess(
-                self._texts(texts), prompt=self._prompt or None, task=self._role
+                self._texts(texts), prompt=self._prompts[role] or None, task=role
             )
         return features
 
-    def _vectors(self, modality: Modality, features: Features) -> Embedded:
-        if self._parts:
-            return self._compiled.vectors(modality, self.card, self._parts[modality].tensors(features))
-        return super()._vectors(modality, features)
+    def _vectors(self, modality: Modality, features: Features, role: Role) -> Embedded:
+        if self._towers:
+            return self._compiled.vectors(modality, self.card, self._towers[modality].tensors(features))
+        return super()._vectors(modality, features, role)
 
     def _taken(self, vectors: Any) -> Embedded:
         return to_vectors(vectors[:, : self.dimension or self._model.truncate_dim])
 
-    def _text_part(self) -> SentencePart:
-        return SentencePart(
-            self.card.name,
-            "text",
+    def _tower(self, modality: Modality, prompt: str | None = None) -> SentenceTower:
+        """One tower, sharing its weights with this encoder."""
+        pictures = None if modality == "text" else self._pictures
+        return SentenceTower(
             self._model,
+            self._folder,
             outputs=self.dimension,
-            prepare=list,
-            features=self._text_features,
-            sample=self._text_features(["a"]),
+            template=self._template,
+            max_length=self._max_length,
+            prompt=prompt,
+            pictures=pictures,
         )
-
-    def _found_parts(self) -> dict[Modality, SentencePart]:
-        from PIL import Image as images
-
-        parts: dict[Modality, SentencePart] = {}
-        if "text" in self.modalities:
-            parts["text"] = self._text_part()
-        if self._pictures is not None:
-            parts["image"] = SentencePart(
-                self.card.name,
-                "image",
-                self._model,
-                outputs=self.dimension,
-                prepare=lambda items: [self.preprocess(image) for image in items],
-                features=self._pictures.features,
-                sample=self._pictures.features([self.preprocess(images.new("RGB", (64, 64)))]),
-            )
-        return parts
 
     def _found_dimension(self) -> int:
         from PIL import Image as images
@@ -476,7 +382,7 @@ class SentenceSparseEncoder(EncoderOver):
     # rows of |V| numbers.
 
     form: VectorForm = "sparse"
-    over = ("_terms",)
+    over = "_terms"
 
     def __init__(self, terms: WeightedTerms, vocabulary: Vocabulary) -> None:
         self._terms, self.vocabulary = terms, vocabulary
@@ -487,7 +393,7 @@ class SentenceSparseEncoder(EncoderOver):
 
     def base_encoder(self, modality: Modality) -> Encoder:
         """The model as pairs of term and weight, which are what the store keeps."""
-        return self._terms
+        return self.below(modality)
 
     def project_items(self, items: Items, embeddings: Vectors) -> SparseEmbeddings:
         """The weighted words of items."""
@@ -579,10 +485,10 @@ class SentenceMultiVectorEncoder(SentenceModel):
         return
 
     def _limit(self) -> TextLimit | None:
-        limit = role_limit(self._model[0], self._role)
+        limit, prompt = role_limit(self._model[0], self._role), self._prompts[self._role]
 
         def count(texts: Sequence[str]) -> list[int]:
-            return token_counts(self._model.tokenizer, [self._prompt + text for text in self._filled(texts)])
+            return token_counts(self._model.tokenizer, [prompt + text for text in self._filled(texts)])
 
         return None if limit is None else TextLimit(limit, count)
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from visir.encoders.devices import dtype_on_card, of_torch
+from visir.encoders.devices import NotCompiledError, dtype_on_card, of_torch
 from visir.encoders.intake import Pixels, TextLimit
 from visir.encoders.models.hub import (
     CODE_OPTIONS,
@@ -74,57 +74,82 @@ UNLIMITED = 10**9
 """From here on a number of tokens is no limit: transformers writes 10**30 for a tokenizer without one."""
 
 
-class SentenceTower(PretrainedBackbone):
-    """Texts through a `SentenceTransformer` that begins with a transformer; dropout is on in training."""
+_TOKENS = ("input_ids", "attention_mask")
 
-    # A model that ends in a normalisation gives unit vectors here too.
+
+class SentenceTower(PretrainedBackbone):
+    """What a `SentenceTransformer` makes of texts, or of pictures: tuned, compiled and exported."""
+
+    # In training, dropout is on. A model that ends in a normalisation gives unit vectors here too.
 
     family = "sentence-transformers"
-    modality: Modality = "text"
-    network: _SentenceNetwork
+    network: SentenceNetwork
 
-    def __init__(self, model: Any, folder: Path, *, outputs: int, template: str, max_length: int | None) -> None:
-        super().__init__()
-        self.folder, self.outputs = folder, outputs
+    def __init__(
+        self,
+        model: Any,
+        folder: Path,
+        *,
+        outputs: int,
+        template: str = "{}",
+        max_length: int | None = None,
+        prompt: str | None = None,
+        pictures: SentencePictures | None = None,
+    ) -> None:
+        # prompt: What stands before each text; None for the one that the library puts there unless told otherwise.
+        # pictures: Of the tower of pictures.
+        from PIL import Image as images
+
+        super().__init__(outputs=outputs)
+        self.folder, self.modality = folder, "text" if pictures is None else "image"
         self._template, self._max_length, self._lock = template, max_length, threading.Lock()
+        self._prompt, self._pictures = default_prompt(model) if prompt is None else prompt, pictures
         # A BERT here has a pooler that the library's own pooling takes no notice of.
-        self.network = _SentenceNetwork(part(model, without=("0.*.pooler",)), outputs)
-        tried = self._tokenise(["a"])
-        if not {"input_ids", "attention_mask"} <= set(tried) or bool(
-            np.any(np.asarray(tried.get("token_type_ids", 0)))
-        ):
-            raise EncoderError(
-                f"{folder}: this sentence encoder begins with a {type(model[0]).__name__} and cannot be tuned; "
-                "those that begin with a transformer can.",
-                hint='tower = "frozen" trains a head over it',
-                code="sentence-encoder-begins-cannot",
-            )
-        self.network.constant = {name: value for name, value in tried.items() if not isinstance(value, Tensor)}
+        self.network = SentenceNetwork(part(model, without=("0.*.pooler",)), outputs)
+        sample = self._features(["a"] if pictures is None else [pictures.prepare(images.new("RGB", (64, 64)))])
+        names = {name for name, value in sample.items() if isinstance(value, Tensor)}
+        self.network.constant = {name: value for name, value in sample.items() if name not in names}
+        # Of most texts the ids of tokens are prepared, and padded in a batch.
+        segments = bool(np.any(np.asarray(sample.get("token_type_ids", 0))))
+        self._has_tokens = {*_TOKENS} <= names <= {*_TOKENS, "token_type_ids"} and not segments
+        self._names = _TOKENS if self._has_tokens else tuple(name for name in sample if name in names)
 
     def prepare_all(self, items: Sequence[Any]) -> list[Any]:
-        """int32 token ids of each text: prompt and template included, cut, not padded."""
-        encoded = self._tokenise(items)
+        """int32 token ids of each text: prompt and template included, cut, not padded; pictures one by one."""
+        if not self._has_tokens:
+            return list(items) if self._pictures is None else [self._pictures.prepare(item) for item in items]
+        encoded = self._features(items)
         masks = encoded["attention_mask"].numpy().astype(bool)
         return [ids[mask].astype(np.int32) for ids, mask in zip(encoded["input_ids"].numpy(), masks, strict=True)]
 
     def text_limit(self) -> TextLimit | None:
         """How many tokens are read, those of prompt and template counted."""
-        model = self.network.model
-        return sentence_limit(model, default_prompt(model), self._template, self._lock)
+        return sentence_limit(self.network.model, self._prompt, self._template, self._lock)
 
     def collate(self, prepared: Sequence[Any]) -> Inputs:
-        """ "input_ids" and "attention_mask", padded to the longest."""
+        """ "input_ids" and "attention_mask", padded to the longest; or whatever the model takes."""
+        if not self._has_tokens:
+            return self.tensors(self._features(prepared))
         tokenizer = self.network.model.tokenizer
         return pad(prepared, token=int(tokenizer.pad_token_id), side=tokenizer.padding_side)
 
+    def tensors(self, features: Features) -> dict[str, Tensor]:
+        """What the network takes of a batch's features."""
+        own = {**self.network.constant, "prompt_length": None}  # where it counts, it is that of all
+        beside = {name: value for name, value in features.items() if not isinstance(value, Tensor)}
+        if own != {**beside, "prompt_length": None}:
+            raise cannot_compile(str(self.folder), self.modality, "it takes more than tensors")
+        return {name: features[name] for name in self._names}
+
     def text_inputs(self) -> TextInputs | None:
         """As the tokenizer, under the prompt of every text."""
-        model = self.network.model
-        return sentence_inputs_of(model, default_prompt(model), self._template, ("input_ids", "attention_mask"))
+        if not self._has_tokens:
+            return None
+        return sentence_inputs_of(self.network.model, self._prompt, self._template, _TOKENS)
 
     def preprocessing(self) -> dict[str, Any]:
         """The tokenizer's settings, and the names of the modules."""
-        return sentence_values(self.network.model, self._template, default_prompt(self.network.model))
+        return sentence_values(self.network.model, self._template, self._prompt)
 
     def options(self) -> dict[str, Any]:
         """Width, template and limit."""
@@ -132,6 +157,13 @@ class SentenceTower(PretrainedBackbone):
 
     def files(self) -> dict[str, bytes]:
         """All of the model's folder but the weights of the transformer; modules after it need theirs to be built."""
+        if not self._has_tokens:
+            raise EncoderError(
+                f"{self.folder}: this sentence encoder begins with a {type(self.network.model[0]).__name__} and cannot "
+                "be tuned; those that begin with a transformer can.",
+                hint='tower = "frozen" trains a head over it',
+                code="sentence-encoder-begins-cannot",
+            )
         first = Path(read_json(self.folder / MODULES_FILE)[0].get("path", ""))
         contents = read_small_files(self.folder, [*SMALL_FILES, *(f"*/{name}" for name in SMALL_FILES)])
         weights = read_small_files(self.folder, [f"*/{SAFETENSORS}", f"*/{TORCH_BIN}"])
@@ -146,16 +178,18 @@ class SentenceTower(PretrainedBackbone):
         """Compute the transformer's activations again."""
         recompute_activations(self.network.model[0].auto_model, "this sentence encoder")
 
-    def _tokenise(self, texts: Sequence[str]) -> dict[str, Any]:
+    def _features(self, items: Sequence[Any]) -> Features:
+        if self._pictures is not None:
+            return self._pictures.features(items)
         model = self.network.model
         with self._lock:  # a fast tokenizer changes its padding state in place
-            filled = as_texts([self._template.replace("{}", text) for text in texts], model)
-            encoded: dict[str, Any] = model.preprocess(filled, prompt=default_prompt(model) or None)
-        return encoded
+            filled = as_texts([self._template.replace("{}", text) for text in items], model)
+            features: Features = model.preprocess(filled, prompt=self._prompt or None)
+        return features
 
 
-class _SentenceNetwork(nn.Module):
-    """All modules, one after the other. `constant`: what the tokenizer adds that is no tensor."""
+class SentenceNetwork(nn.Module):
+    """All modules, one after the other. `constant`: what their inputs are beside tensors."""
 
     constant: Mapping[str, Any]
 
@@ -165,9 +199,23 @@ class _SentenceNetwork(nn.Module):
         self._outputs = outputs
 
     def forward(self, inputs: Mapping[str, Tensor]) -> Tensor:
+        """(n, outputs) of a batch."""
+        features: Any = {**inputs, **self.constant}
+        for module in self.model:
+            features = module(features)
         # The width is smaller than the last module's in a model that is saved to be truncated (Matryoshka).
-        vectors: Tensor = self.model({**inputs, **self.constant})["sentence_embedding"][:, : self._outputs]
+        vectors: Tensor = features["sentence_embedding"][:, : self._outputs]
         return vectors
+
+
+def cannot_compile(name: str, modality: Modality | None, reason: str) -> NotCompiledError:
+    """The error for a model that OpenVINO cannot compile."""
+    what = "it" if modality is None else f"its {modality} tower"
+    return NotCompiledError(
+        f"{name}: OpenVINO cannot compile {what}: {reason}.",
+        hint="--device cpu computes it with PyTorch; models with one network for texts, or for pictures of one size, "
+        "can be compiled",
+    )
 
 
 def default_prompt(model: Any) -> str:

@@ -19,13 +19,14 @@ from numpy.typing import NDArray
 
 from visir.encoders.base import Encoder
 from visir.encoders.checkpoints import read_description, write_description
-from visir.encoders.intake import pieces
+from visir.encoders.forms import one_each
+from visir.encoders.intake import InputBatch, pieces
 from visir.encoders.models.text_inputs import TextInputs, Tokens, token_counts
 from visir.errors import EncoderError
 from visir.files import user_path
 from visir.fingerprint import hash_columns
 from visir.parquet import read_table
-from visir.records import EncoderCard
+from visir.records import EncoderCard, Role
 from visir.storage import Scratch
 from visir.storage.disk import below
 
@@ -108,8 +109,9 @@ class BagOfWords(Encoder):
         idf = (np.log((1 + total) / (1 + frequency)) + 1).astype(np.float32)
         return cls([word for word, _ in chosen], idf, len(chosen))
 
-    def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def forward(self, batch: InputBatch, role: Role) -> NDArray[np.float32]:
         """(n, dimension); rows of length 1 or 0."""
+        texts: Sequence[str] = batch.texts or ()
         result = np.zeros((len(texts), self.dimension), dtype=np.float32)
         for row, text in zip(result, texts, strict=True):
             for word, count in Counter(words(text)).items():
@@ -135,7 +137,7 @@ class BagOfWords(Encoder):
         from visir.encoders.towers.pretrained_backbone import OneInput, TextSide
 
         def inputs(texts: Sequence[str]) -> dict[str, torch.Tensor]:
-            return {"words": torch.from_numpy(self.embed_texts(texts))}
+            return {"words": torch.from_numpy(one_each(self.embed_texts(texts), self.label))}
 
         return TextSide(OneInput("words"), WordInputs(self), inputs)
 
@@ -177,7 +179,7 @@ class WordInputs(TextInputs):
 
     def __call__(self, texts: Sequence[str]) -> dict[str, NDArray[np.float32]]:
         """The vectors of n texts."""
-        return {"words": self._bag.embed_texts(texts)}
+        return {"words": one_each(self._bag.embed_texts(texts), self._bag.label)}
 
     @classmethod
     def read(cls, values: Mapping[str, Any], folder: Path) -> Self:

@@ -1,4 +1,4 @@
-"""What a text network is given (`text_network`): arrays, made of texts without PyTorch and without transformers."""
+"""What a text network is given (`exported.py`): arrays, made of texts without PyTorch and without transformers."""
 
 from __future__ import annotations
 

@@ -15,13 +15,21 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from visir.encoders.base import Encoder, EncoderOver
-from visir.encoders.checkpoints import COPY_AGAIN, Layout, load_part, read_description, save_part
+from visir.encoders.checkpoints import (
+    COPY_AGAIN,
+    Layout,
+    load_part,
+    read_description,
+    read_weights,
+    save_part,
+    save_weights,
+)
 from visir.encoders.cross_encoder import CrossEncoder, Tokens, of_one_image
 from visir.encoders.devices import COMPILED, dtype_on_card, of_torch, pick_device
 from visir.encoders.families import CHECKPOINT_FILE
 from visir.encoders.forms import one_each
-from visir.encoders.intake import Embedded, Pixels, TextLimit, faults_named
-from visir.encoders.models.compiled import CompiledTowers
+from visir.encoders.intake import Embedded, InputBatch, Pixels, TextLimit, faults_named
+from visir.encoders.models.exported import CompiledTowers
 from visir.encoders.models.joined import WithWhole
 from visir.encoders.models.precision import begin_vectors, inference, no_vectors, stacked, to_vectors
 from visir.encoders.towers.base import Head, HeadSpec, SetTower, Tower, own_backbone, to_device
@@ -34,8 +42,8 @@ from visir.encoders.towers.pretrained_backbone import (
     merged_tower,
     text_side_of,
 )
-from visir.encoders.weights import hash_file, read_weights, save_weights
 from visir.errors import EncoderError
+from visir.files import hash_file
 from visir.fingerprint import hash_json
 from visir.records import EncoderCard, Modality, Role, TokenVectors
 from visir.storage.disk import remove_empty_folders
@@ -62,23 +70,32 @@ class PretrainedTowersEncoder(Encoder):
         self.dimension = next(iter(pretrained_towers.values())).outputs
         self._pretrained_towers, self._device = dict(pretrained_towers), device
         self.computes_ahead = device.startswith("cuda")
-        self.is_slow_here = device == "cpu" and card.dtype == "float32"
-        self._compiled = CompiledTowers(self.pretrained_tower)
+        self.in_lanes = device == "cpu"
+        self.is_slow_here = self.in_lanes and card.dtype == "float32"
+        self._compiled = CompiledTowers(self.pretrained_tower) if device == COMPILED else None
         self._temperature, self._bias = temperature, bias
         for pretrained_tower in pretrained_towers.values():
             pretrained_tower.eval()
 
-    def preprocess(self, image: Image) -> Pixels:
+    def prepare(self, item: str | Image, role: Role) -> Any:
         """One RGB image, float32 (3, H, W), by the model's own preprocessing; bytes of that shape for a GPU, which
         makes the same numbers of them (`GreyLevels`)."""
+        if isinstance(item, str):
+            return item
         tower = self.pretrained_tower("image")
         as_bytes = self.computes_ahead and tower.levels is not None
-        pixels: Pixels = (tower.prepare_levels if as_bytes else tower.prepare_all)([image])[0]
-        return pixels
+        return (tower.prepare_levels if as_bytes else tower.prepare_all)([item])[0]
 
-    def embed_images(self, batch: Sequence[Pixels]) -> Embedded:
-        """(n, dimension) projections of n preprocessed images."""
-        return self._embed("image", batch)
+    def forward(self, batch: InputBatch, role: Role) -> Any:
+        """(n, dimension) projections of n inputs."""
+        return self._embed_all(batch)
+
+    def _embed_all(self, batch: InputBatch) -> NDArray[np.float32]:
+        if not len(batch):
+            return no_vectors(self.dimension)
+        if batch.texts is None:
+            return self._embed("image", batch.images or ())
+        return self._embed("text", self.pretrained_tower("text").prepare_all(batch.texts))
 
     def begin_images(self, batch: Sequence[Pixels]) -> Callable[[], Embedded]:
         """See `Encoder.begin_images`."""
@@ -87,11 +104,6 @@ class PretrainedTowersEncoder(Encoder):
         with inference(), faults_named(self, "images"):
             return begin_vectors(self._features("image", batch))
 
-    def embed_texts(self, texts: Sequence[str]) -> Embedded:
-        """(n, dimension) projections of n texts."""
-        tower = self.pretrained_tower("text")
-        return self._embed("text", tower.prepare_all(texts) if len(texts) else [])
-
     def text_lengths(self, texts: Sequence[str]) -> NDArray[np.int64] | None:
         """(n,) tokens, as the text tower counts them."""
         return np.array([len(tokens) for tokens in self.pretrained_tower("text").prepare_all(texts)], np.int64)
@@ -99,10 +111,6 @@ class PretrainedTowersEncoder(Encoder):
     def text_limit(self) -> TextLimit | None:
         """As the text tower reads."""
         return self.pretrained_tower("text").text_limit() if "text" in self.modalities else None
-
-    def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
-        """As the text tower does it."""
-        return self.pretrained_tower("text").truncate(texts, ending)
 
     def pretrained_tower(self, modality: Modality) -> PretrainedBackbone:
         """One tower, sharing its weights with this encoder."""
@@ -124,11 +132,9 @@ class PretrainedTowersEncoder(Encoder):
 
     def _embed(self, modality: Modality, prepared: Sequence[Any]) -> NDArray[np.float32]:
         tower = self.pretrained_tower(modality)
-        if not len(prepared):
-            return no_vectors(self.dimension)
-        if self._device == COMPILED:
+        if self._compiled is not None:
             return self._compiled.vectors(modality, self.card, tower.collate(prepared))
-        with inference():
+        with inference(self._device):
             return to_vectors(self._features(modality, prepared))
 
     def _features(self, modality: Modality, prepared: Sequence[Any]) -> Tensor:
@@ -236,7 +242,6 @@ class TowersEncoder(EncoderOver):
     # Where both frozen encoders give several vectors for each input, so do the towers (form "multi-vector"): a head
     # brings each vector into the common space by itself, where it has length 1, and pairs are scored with MaxSim.
 
-    over = ("base_encoders",)
     batch_size = 128
 
     def __init__(
@@ -298,13 +303,15 @@ class TowersEncoder(EncoderOver):
         }
         if own:
             self._own = PretrainedTowersEncoder(self.card, own, device=COMPILED if device == COMPILED else self.device)
+        read_by = [self._own if encoder is None else encoder for encoder in self.base_encoders.values()]
+        self.in_lanes = all(encoder.in_lanes for encoder in read_by)
 
     def below(self, modality: Modality) -> Encoder:
         """The frozen encoder of a modality; where there is none, the encoder of the towers themselves."""
         if modality not in self.modalities:
             raise self.cannot(modality)
         base = self.base_encoders[modality]
-        return self._own if base is None else base
+        return self._own if base is None else base.for_role(self._role)
 
     def made_of(self, modality: Modality, vectors: Embedded) -> Embedded:
         """See `EncoderOver`: what the towers themselves gave is whole, what a frozen encoder gave is projected."""
@@ -320,7 +327,7 @@ class TowersEncoder(EncoderOver):
         # item.
         if (modality == "text" and self.prompts) or isinstance(self.base_encoders[modality], WithWhole):
             return None
-        return self.base_encoders[modality]
+        return None if self.base_encoders[modality] is None else self.below(modality)
 
     def project(self, modality: Modality, vectors: NDArray[Any]) -> NDArray[np.float32]:
         """(n, inputs) vectors of the frozen encoder to (n, dimension), in blocks so that memory stays bounded."""
@@ -333,14 +340,20 @@ class TowersEncoder(EncoderOver):
                 result[start : start + len(block)] = to_vectors(self.towers[modality].project(block.to(self.device)))
         return result
 
-    def embed_texts(self, texts: Sequence[str]) -> Embedded:
-        """(n, dimension), or the vectors of each; in prompts, the mean over them of vectors of length 1."""
-        if not self.prompts:
-            return super().embed_texts(texts)
-        total = np.zeros((len(texts), self.dimension), np.float32)
-        for prompt in self.prompts:
-            filled = [prompt.replace("{}", text) for text in texts]
-            vectors = one_each(super().embed_texts(filled), self.card.name)
+    def prepare(self, item: str | Image, role: Role) -> Any:
+        """As the encoder below; of a text in prompts, each of them."""
+        if isinstance(item, str) and self.prompts:
+            return [super(TowersEncoder, self).prepare(prompt.replace("{}", item), role) for prompt in self.prompts]
+        return super().prepare(item, role)
+
+    def forward(self, batch: InputBatch, role: Role) -> Embedded:
+        """(n, dimension), or the vectors of each; of texts in prompts, the mean over them of vectors of length 1."""
+        if batch.texts is None or not self.prompts:
+            return super().forward(batch, role)
+        total = np.zeros((len(batch), self.dimension), np.float32)
+        for number in range(len(self.prompts)):
+            filled = replace(batch, texts=[texts[number] for texts in batch.texts])
+            vectors = one_each(super().forward(filled, role), self.card.name)
             total += vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.float32(1e-12))
         return total / np.float32(len(self.prompts))
 
@@ -375,12 +388,11 @@ class TowersEncoder(EncoderOver):
 
     def text_side(self) -> TextSide | None:
         """See `TextSide`: the tower's, or that of the frozen encoder with the head behind it."""
-        base = self.base_encoders["text"]
         if self.prompts:
             return None
-        if base is None:
+        if self.base_encoders["text"] is None:
             return self.pretrained_tower("text").text_side()
-        side = text_side_of(base)
+        side = text_side_of(self.below("text"))
         return None if side is None else side.then(self.towers["text"].head)
 
     def own_temperature(self) -> float | None:

@@ -13,9 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from visir.encoders.base import Encoder
@@ -23,7 +21,7 @@ from visir.encoders.cross_encoder import CrossEncoder
 from visir.encoders.cross_encoder import Tokens as SideTokens
 from visir.encoders.devices import COMPILED, dtype_on_card, of_torch, pick_device
 from visir.encoders.families import ADAPTER_FILE
-from visir.encoders.intake import Pixels
+from visir.encoders.intake import InputBatch, Pixels
 from visir.encoders.models.hub import (
     CODE_OPTIONS,
     SMALL_FILES,
@@ -84,7 +82,7 @@ from visir.encoders.towers.pretrained_backbone import (
 )
 from visir.errors import EncoderError, require
 from visir.options import split_mark, split_options
-from visir.records import EncoderCard, Modality, VectorForm
+from visir.records import EncoderCard, Modality, Role, VectorForm
 
 OPTIONS = ("template", "max_length", "processor", "pooling", "patches", *CODE_OPTIONS)
 """What can follow the name: `?template=a photo of {}&max_length=35&processor=torchvision`."""
@@ -421,7 +419,9 @@ def _load_dual(
     own = family_of_class(kind.class_name).temperature(model) if len(kind.modalities) > 1 else None
     card = replace(card, dtype=dtype_on_card(device, dtype))
     device = COMPILED if device == COMPILED else picked
-    return PretrainedTowersEncoder(card, towers, device=device, temperature=own, bias=bias_of(model))
+    encoder = PretrainedTowersEncoder(card, towers, device=device, temperature=own, bias=bias_of(model))
+    encoder.in_lanes &= not kind.is_foreign  # nobody knows what code of its own does in several threads
+    return encoder
 
 
 def load_towers(
@@ -570,14 +570,10 @@ class Blip2Encoder(PretrainedTowersEncoder):
     form: VectorForm = "multi-vector"
     batch_size = 16
 
-    def embed_images(self, batch: Sequence[Pixels]) -> list[NDArray[np.float32]]:  # type: ignore[override]
-        """(32, dimension) unit vectors of each preprocessed image."""
-        return list(self._embed("image", batch))
-
-    def embed_texts(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:  # type: ignore[override]
-        """(1, dimension) unit vector of each text."""
-        tokens = self.pretrained_tower("text").prepare_all(texts) if len(texts) else []
-        return [vector[None] for vector in self._embed("text", tokens)]
+    def forward(self, batch: InputBatch, role: Role) -> Any:
+        """(32, dimension) unit vectors of each picture, (1, dimension) of each text."""
+        vectors = self._embed_all(batch)
+        return list(vectors) if batch.texts is None else [vector[None] for vector in vectors]
 
     def text_pieces(self, texts: Sequence[str], role: str) -> list[list[str]]:
         """What the vector of each text stands for: all of it."""

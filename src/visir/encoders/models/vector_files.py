@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 from visir.arrays import ArrayArchive, ArrayFileError, load_array
 from visir.encoders.base import Encoder
 from visir.encoders.checkpoints import Layout, read_description
-from visir.encoders.weights import hash_file
 from visir.errors import EmbeddingError, EncoderError, VisirError, nearest
-from visir.files import read_lines
+from visir.files import hash_file, read_lines
 from visir.options import split_mark, split_options
 from visir.parquet import read_table
 from visir.records import Embeddings, EncoderCard, Items, Modality, MultiVectorEmbeddings, strings

@@ -118,11 +118,7 @@ def pattern_of(names: Sequence[str]) -> str:
 
 
 def inject(root: nn.Module, config: Any, where: str = "adapter") -> None:
-    """Put adapters beside the modules of `root` that a configuration of peft names, in place; all else is fixed.
-
-    Raises:
-        EncoderError: A pattern of the configuration is none, or takes too long.
-    """
+    """Put adapters beside the modules of `root` that a configuration of peft names, in place; all else is fixed."""
     peft = _peft()
     root.requires_grad_(False)
     with _unexcited():

@@ -30,6 +30,10 @@ _BLOCK = 4096
 _ACTIVATIONS: dict[str, type[nn.Module]] = {"gelu": nn.GELU, "relu": nn.ReLU}
 
 
+_WIDEST = 2**20
+"""A checkpoint of somebody else's may ask for more memory than there is."""
+
+
 @dataclass(frozen=True)
 class HeadSpec:
     """The shape of one head.
@@ -63,8 +67,9 @@ class HeadSpec:
 
     def __post_init__(self) -> None:
         widths = (self.inputs, self.outputs, *self.hidden)
-        if min(widths) < 1:
-            raise EncoderError(f"a head cannot be {' → '.join(map(str, widths))} wide.", hint="at least 1 everywhere")
+        if not 1 <= min(widths) <= max(widths) <= _WIDEST:
+            between = f"1 to {_WIDEST:,} everywhere"
+            raise EncoderError(f"a head cannot be {' → '.join(map(str, widths))} wide.", hint=between)
         if self.shortcut and not self.hidden:
             raise EncoderError("a head without hidden layers has no use for a shortcut.", hint="leave one of them out")
         if not self.identity:
@@ -216,10 +221,7 @@ class Backbone(nn.Module, ABC):
         """One upright RGB PIL image, or one text, to what enters the forward pass. Pure, cheap and thread-safe."""
 
     def prepare_sized(self, item: Any) -> Any:
-        """As `prepare`, for a picture that a random crop has brought to the input's size: not resized or cut again.
-
-        Evaluation of an ImageNet network scales to 256 and cuts out 224; a random crop of 224 is what it trains on.
-        """
+        """As `prepare`, for a picture that a random crop has brought to the input's size: not resized or cut again."""
         return self.prepare(item)
 
     def text_limit(self) -> TextLimit | None:
@@ -256,10 +258,7 @@ class Backbone(nn.Module, ABC):
         """Write what is neither a weight nor in `spec` (a vocabulary) into `folder`, which exists."""
 
     def pretrained_modules(self) -> Sequence[nn.Module]:
-        """The modules whose weights came trained (an ImageNet network, GloVe vectors).
-
-        They are held fixed in the first phase of a two-phase schedule.
-        """
+        """The modules whose weights came trained (an ImageNet network, GloVe vectors): fixed in a first phase."""
         return ()
 
 

@@ -164,10 +164,10 @@ class PretrainedBackbone(Backbone):
     # Towers of several libraries differ by their reader and their network, and by the functions that are given here;
     # none of them holds weights, or a tower that is copied to be tuned would keep those of the model. A subclass may
     # have methods in their place.
-    # An encoder is made of these, and its `embed_images` and `embed_texts` go through their forward pass: features are
-    # the model's projections before normalisation. A training takes a copy (`of`), so that the encoder keeps its own
-    # weights, because its card is the key under which its vectors are kept. In a model that was loaded in another
-    # precision the copy is float32 from here on; mixed precision is the training loop's business.
+    # An encoder is made of these, and its `forward` is theirs: features are the model's projections before
+    # normalisation. A training takes a copy (`of`), so that the encoder keeps its own weights, because its card is the
+    # key under which its vectors are kept. In a model that was loaded in another precision the copy is float32 from
+    # here on; mixed precision is the training loop's business.
     # Batch normalisation (CLIP's ResNets, ALIGN, GroupViT's projections) keeps the running statistics that came with
     # the weights, in training too; its scales and offsets are tuned. The other reading, statistics of every batch,
     # makes a vector depend on its neighbours: then a batch in chunks, or over several processes, is not the batch.

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from visir.collections.readers.names import gc_paused
 from visir.collections.tables import read_rows, sniffed_columns
 from visir.display import counted
 from visir.errors import CollectionError, MissingPackageError, RunError, VisirError
@@ -494,7 +495,10 @@ def _read_trec(path: str | Path, *, order: Order = "rank", name: str | None = No
     document, score = (1, 2) if width == 3 else (2, 4)
 
     def numbers(field: str, at: int) -> NDArray[np.float64]:
-        return np.array([_number(path, f"line {number}", field, fields[at]) for number, fields in lines], np.float64)
+        try:
+            return np.array([float(fields[at]) for _, fields in lines], np.float64)
+        except ValueError:  # which line it is
+            return np.array([_number(path, f"line {number}", field, fields[at]) for number, fields in lines])
 
     ranks, scores = None if width == 3 else numbers("rank", 3), numbers("score", score)
     queries, documents = [fields[0] for _, fields in lines], [fields[document] for _, fields in lines]
@@ -746,9 +750,10 @@ def read_file(path: str | Path, *, format: str | None = None, **options: Any) ->
     """Read a run from a file; `visir.read_run` says what the options are."""
     check_written(path)
     form = format or run_form(path)
-    if form == "table":
-        return _read_rows(path, **options)
-    return FORMATS.get(form or _format_of(path)).read(path, **options)
+    with gc_paused():
+        if form == "table":
+            return _read_rows(path, **options)
+        return FORMATS.get(form or _format_of(path)).read(path, **options)
 
 
 def run_form(path: str | Path) -> str:

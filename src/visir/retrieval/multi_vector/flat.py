@@ -17,10 +17,9 @@ from visir.records import MultiVectorEmbeddings, TokenVectors
 from visir.records.columns import as_array
 from visir.retrieval.answers import Hits
 from visir.retrieval.index import StoredIndex
-from visir.retrieval.multi_vector import kernels
 from visir.retrieval.multi_vector.compression import CompressedVectors, ResidualCodec, other_lengths
 from visir.retrieval.multi_vector.scan import scan_tokens
-from visir.retrieval.multi_vector.sides import BLOCK, TokenSide, cut
+from visir.retrieval.multi_vector.sides import BLOCK, TokenSide, cut, loops_for
 from visir.retrieval.rows import MULTI, Rows
 from visir.retrieval.scan import SearchState
 from visir.retrieval.settings import setting
@@ -131,7 +130,7 @@ def alignment(query: Any, document: Any) -> tuple[NDArray[np.int64], NDArray[np.
         )
     padded = -(-len(left) // 4) * 4
     places, scores = np.zeros(padded, np.int64), np.zeros(padded, np.float64)
-    kernels.align(left, right, places, scores)
+    loops_for(len(left) * right.size).align(left, right, places, scores)
     return places[: len(left)], scores[: len(left)]
 
 

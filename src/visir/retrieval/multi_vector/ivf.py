@@ -16,9 +16,8 @@ from visir.retrieval.answers import Hits
 from visir.retrieval.clustering import nearest_centroids, train_centroids, usual_count
 from visir.retrieval.multi_vector.compression import CompressedVectors
 from visir.retrieval.multi_vector.flat import QUANTISATION, MaxSimIndex, MultiRows, scan_parts
-from visir.retrieval.multi_vector.kernels import choose
-from visir.retrieval.multi_vector.sides import TokenSide, cut, score_token_places
-from visir.retrieval.settings import setting
+from visir.retrieval.multi_vector.sides import TokenSide, cut, loops_for, score_token_places
+from visir.retrieval.settings import recall, setting
 from visir.threads import Share, one_blas_thread, spread
 
 _PURPOSE = "an index of kind 'maxsim-ivf'"
@@ -40,6 +39,7 @@ class MaxSimIvfSettings:
         512, "documents scored exactly, chosen by their centroids: more find better", least=1, search=True
     )
     device: str = setting("", "a device of torch (cuda) for exact scans; empty: the cores", search=True)
+    recall: float = recall()
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,6 +118,13 @@ class MaxSimIvfIndex(MaxSimIndex):
             hits.append(Hits(query[mine], rows.places[row[mine]], scores))
         return Hits.joined(hits)
 
+    def _efforts(self, rows: MultiRows) -> list[dict[str, int]]:
+        steps = [64 * 2**step for step in range(24)]
+        efforts = [
+            {"candidates": count, "probes": 4 if count < 2048 else 16} for count in steps if count < len(rows.live)
+        ]
+        return [*efforts, {"candidates": len(rows.live)}]
+
     def _details(self, rows: MultiRows, built: CentroidLists) -> dict[str, Any]:
         return {**super()._details(rows, built), "centroids": len(built.centroids), "postings": len(built.codes)}
 
@@ -158,10 +165,11 @@ def _candidates(
             products = vectors @ lists.centroids.T
             nearest = np.argpartition(-products, probes - 1, axis=1)[:, :probes].astype(np.int64)
             across = np.ascontiguousarray(products.T)
+            loops = loops_for(products.size)
 
             def share(part: Share) -> None:
                 a, b = (round((stop - start) * edge) for edge in part)  # noqa: B023 (called before the next turn)
-                choose(
+                loops.choose(  # noqa: B023
                     across, nearest, offsets, a, b, lists.starts, lists.rows, lists.offsets, lists.codes, dead,  # noqa: B023
                     selected[start:stop],  # noqa: B023
                 )  # fmt: skip

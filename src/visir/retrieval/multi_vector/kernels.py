@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from visir.jit import njit
+from visir.jit import njit, plain
 
 PESSIMISTIC = 1
 LARGER_ID = 3
@@ -33,11 +33,11 @@ def _dots(a: Any, b: Any, c: Any, d: Any, vector: Any) -> Any:
 
 
 @njit()
-def reduce_product(product: Any, documents: Any, queries: Any, room: Any, out: Any) -> None:
+def reduce_product(product: Any, documents: Any, queries: Any, room: Any, out: Any, top: int, left: int) -> None:
     """The scores of a product of vectors: the greatest value in each document, summed over the query's vectors."""
     # product: (document vectors, query vectors) float32.
     # room: (query vectors,) float32, to work in.
-    # out: (queries, documents) float32, filled in.
+    # out: float32, filled in with (queries, documents) from row `top` and column `left` on.
     for d in range(documents.shape[0] - 1):
         first = product[documents[d]]
         for c in range(room.shape[0]):
@@ -50,7 +50,7 @@ def reduce_product(product: Any, documents: Any, queries: Any, room: Any, out: A
             total = 0.0
             for c in range(queries[q], queries[q + 1]):
                 total += np.float64(room[c])
-            out[q, d] = np.float32(total)
+            out[top + q, left + d] = np.float32(total)
 
 
 @njit()
@@ -210,3 +210,18 @@ def choose(
         else:
             order = np.argsort(-scores[:count], kind="mergesort")  # stable
             selected[q, :] = listed_rows[order[: selected.shape[1]]]
+
+
+def rehearse() -> None:
+    """Call every loop with few numbers, of the types that all searches have: that compiles it, or loads it."""
+    n, d = 4, 3
+    vectors, offsets, rows = plain(np.ones((n, d), np.float32)), np.arange(n + 1), np.arange(n)
+    scores, out, better = np.ones((n, n), np.float32), np.ones(n, np.float32), np.zeros(n, np.int64)
+    near, zeros = np.zeros((n, n), np.bool_), np.zeros(n, np.int32)
+    reduce_product(np.ones((n, n), np.float32), offsets, offsets, np.empty(n, np.float32), scores, 0, 0)
+    score_pairs(vectors, offsets, rows, vectors, offsets, rows, out)
+    mark_near(scores, out, offsets, out, near)
+    count_better(scores, near, 0, offsets, rows, out, better, 0)
+    nearest, dead, selected = np.zeros((n, 1), np.int64), np.zeros(n, np.bool_), np.full((n, 2), -1, np.int32)
+    choose(np.ones((1, n), np.float32), nearest, offsets, 0, n, np.array([0, n]), zeros, offsets, zeros, dead, selected)
+    align(np.ones((n, d), np.float32), np.ones((n, d), np.float32), rows, np.zeros(n))

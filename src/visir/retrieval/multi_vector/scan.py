@@ -9,14 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import visir.retrieval.few as few
 from visir.errors import EmbeddingError
-from visir.jit import pays
 from visir.progress import Progress
-from visir.retrieval.kernels import scan_rows
-from visir.retrieval.multi_vector import kernels
-from visir.retrieval.multi_vector.sides import Tokens, TokenSide, cut, score_token_places
+from visir.retrieval.multi_vector.sides import Tokens, TokenSide, cut, loops_for, score_token_places
 from visir.retrieval.scan import TIES, Answers, SearchState, TorchDevice, slack_of_product
+from visir.retrieval.vectors import loops_for as dense_loops
 from visir.threads import Share, one_blas_thread, spread
 
 # Approximate MaxSim scores of a block of queries and a block of documents: on the cores, or on a device of torch.
@@ -44,6 +41,7 @@ class OnCores:
         """Fill in the (queries, documents) scores."""
         (left, query_offsets), (right, document_offsets) = queries, documents
         chunks = list(cut(document_offsets, ROWS))
+        loops = loops_for(right.size * len(left) // 16)  # most of the work is the product
 
         def share(part: Share) -> None:
             room = np.empty(0, np.float32)
@@ -57,12 +55,14 @@ class OnCores:
                         room = np.empty(len(rows) * len(vectors), np.float32)
                     product = room[: len(rows) * len(vectors)].reshape(len(rows), len(vectors))
                     np.matmul(rows, vectors.T, out=product)
-                    kernels.reduce_product(
+                    loops.reduce_product(
                         product,
                         document_offsets[start : stop + 1] - document_offsets[start],
                         query_offsets[first : last + 1] - query_offsets[first],
                         np.empty(len(vectors), np.float32),
-                        out[first:last, start:stop],
+                        out,
+                        first,
+                        start,
                     )
 
         spread(share)
@@ -126,10 +126,6 @@ def scan_tokens(state: SearchState, device: str | None = None) -> Answers:
     queries, documents = state.queries, state.candidates
     products = OnDevice(device) if device else OnCores()
     total = int(queries.offsets[-1]) * int(documents.offsets[-1])
-    if not pays(total * documents.embeddings.dimension, kernels.score_pairs):
-        _slacks(queries, documents)  # refuses scores that are too large
-        sides = queries.block(0, len(queries)), documents.block(0, len(documents))
-        return few.answers(state, few.late_products(*sides[0], *sides[1]))
     slacks = _slacks(queries, documents)
     state.known[:] = score_token_places(queries, state.owners, documents, state.documents)
     with Progress("searching", total, "products") as advance, products.running():
@@ -174,11 +170,12 @@ def _count_better(
         return
     offsets, known = state.offsets[start : stop + 1] - begin, state.known[begin:end]
     near = np.empty(scores.shape, np.bool_)
-    kernels.mark_near(scores, slacks[start:stop], offsets, known, near)
+    loops = loops_for(scores.size * int(end - begin))
+    loops.mark_near(scores, slacks[start:stop], offsets, known, near)
     query, document = np.nonzero(near)
     scores[near] = score_token_places(state.queries, query + start, state.candidates, document + first)
     places, better = state.documents[begin:end], state.better[begin:end]
-    kernels.count_better(scores, near, first, offsets, places, known, better, TIES[state.ties])
+    loops.count_better(scores, near, first, offsets, places, known, better, TIES[state.ties])
 
 
 def _take_best(
@@ -186,10 +183,11 @@ def _take_best(
 ) -> None:
     """Keep the documents of a block that may be among the best of a query."""
     no_positives = np.zeros(len(state) + 1, np.int64)
+    loops = dense_loops(scores.size, "scan_rows")
     rows = state.query_of[start : start + len(scores)]
     for row in range(len(scores)):  # row by row, because each query has its own slack
         slack = slacks[start + row]
-        scan_rows(
+        loops.scan_rows(
             scores, row, row + 1, _NO_VECTORS, rows, slack, slack, _NO_VECTORS, first, state.depth, state.keys,
             state.fill, state.floor, state.crowded, no_positives, _NO_PLACES, _NO_SCORES, _NO_PLACES, 0,
         )  # fmt: skip

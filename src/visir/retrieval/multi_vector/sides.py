@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from visir.errors import EmbeddingError
+from visir.jit import pays, plain
 from visir.records import MultiVectorEmbeddings
 from visir.records.columns import rows_of_spans
-from visir.retrieval.multi_vector import kernels
+from visir.retrieval.multi_vector import few, kernels
 from visir.retrieval.vectors import IN_MEMORY, LONGEST, lengths_of
 from visir.threads import Share, piece, spread
 
@@ -81,7 +83,8 @@ class TokenSide:
         return self._converted(self.embeddings.vectors[positions])
 
     def _converted(self, vectors: Any) -> NDArray[np.float32]:
-        return np.ascontiguousarray(vectors, np.float32)
+        converted: NDArray[np.float32] = plain(np.ascontiguousarray(vectors, np.float32))
+        return converted
 
     def _check(self, start: int, offsets: NDArray[np.int64], bad: NDArray[np.bool_]) -> None:
         if not bad.any():
@@ -112,6 +115,16 @@ VECTORS = 2**18
 """Vectors of documents read at once (128 MiB of 128 float32)."""
 
 
+_LOOPS = (
+    kernels.reduce_product, kernels.score_pairs, kernels.mark_near, kernels.count_better, kernels.choose, kernels.align
+)  # fmt: skip
+
+
+def loops_for(numbers: int) -> ModuleType:
+    """The compiled loops, or those in NumPy where they are not ready; numbers: multiplications."""
+    return kernels if pays(numbers, *_LOOPS) else few
+
+
 def score_token_places(
     queries: TokenSide, query_places: NDArray[np.int64], documents: TokenSide, document_places: NDArray[np.int64]
 ) -> NDArray[np.float32]:
@@ -126,10 +139,12 @@ def score_token_places(
         pairs = pairs[np.argsort(query_places[pairs], kind="stable")]
         left, right = queries.gather(query_places[pairs]), documents.gather(document_places[pairs])
         out = np.empty(len(pairs), np.float32)
+        numbers = int(counts[start:stop].sum()) * documents.embeddings.dimension
+        loops = loops_for(numbers * int(queries.offsets[-1]) // max(len(queries), 1))
 
         def share(part: Share) -> None:
             a, b = piece(len(out), part)  # noqa: B023 (called before the next turn)
-            kernels.score_pairs(*left[:2], left[2][a:b], *right[:2], right[2][a:b], out[a:b])  # noqa: B023
+            loops.score_pairs(*left[:2], left[2][a:b], *right[:2], right[2][a:b], out[a:b])  # noqa: B023
 
         spread(share)
         scores[pairs] = out

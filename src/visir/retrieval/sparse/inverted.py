@@ -16,14 +16,13 @@ from numpy.typing import NDArray
 
 from visir.arrays import load_array
 from visir.errors import EmbeddingError, RunError
-from visir.jit import pays
+from visir.jit import pays, plain
 from visir.records import EncoderCard, Modality, Run, SparseEmbeddings
 from visir.records.columns import rows_of_spans
 from visir.retrieval.answers import MOST, Hits, check_depth, run_of
-from visir.retrieval.few import POSTING, rounded, weighted_products
 from visir.retrieval.index import StoredIndex
 from visir.retrieval.rows import SPARSE, Rows, Sparse, check_fits_index
-from visir.retrieval.settings import searching, setting
+from visir.retrieval.settings import recall, searching, setting
 from visir.retrieval.sparse import few, kernels
 from visir.threads import cores
 
@@ -65,7 +64,7 @@ class Lists:
 
     def __post_init__(self) -> None:
         for name in (*_FILES, "offsets", "values"):
-            object.__setattr__(self, name, _plain(getattr(self, name)))
+            object.__setattr__(self, name, plain(getattr(self, name)))
         object.__setattr__(self, "rows", _rows(self.listed, self.dimension))
         object.__setattr__(self, "vectors", (self.offsets, self.gap_starts, self.gaps, self.values))
         lengths = self.levels[:, :, -1].astype(np.int64)
@@ -90,24 +89,24 @@ class Lists:
                 f"{len(part):,} documents in one part of an inverted index, which holds {kernels.MAX_DOCUMENTS:,}.",
                 hint="build with the first of them and add the rest",
             )
-        vectors = (_plain(part.offsets), _plain(part.terms), _plain(part.values))
-        loops = _loops(_LAID_OUT * len(part.values), "invert")
+        vectors = (plain(part.offsets), plain(part.terms), plain(part.values))
+        numbers = _LAID_OUT * len(part.values)
         frequency, maxima = np.zeros(part.dimension, np.int64), np.zeros(part.dimension, np.float32)
-        loops.count(*vectors[1:], frequency, maxima)
+        _loops(numbers, "count").count(*vectors[1:], frequency, maxima)
         listed = np.flatnonzero(frequency).astype(np.int32)
         frequency, maxima, rows = frequency[listed], maxima[listed], _rows(listed, part.dimension)
         blocks = _blocks(len(part))
         place = np.zeros((len(listed), blocks, kernels.GRADES), np.int64)
         gap_starts = np.zeros(len(part) + 1, np.int64)
-        loops.count_grades(*vectors, rows, maxima, place, gap_starts)
+        _loops(numbers, "count_grades").count_grades(*vectors, rows, maxima, place, gap_starts)
         levels = np.zeros((len(listed), blocks, kernels.LEVELS), np.uint16)
-        postings = np.empty(loops.lay_out(place, levels), np.uint16)
+        postings = np.empty(_loops(numbers, "lay_out").lay_out(place, levels), np.uint16)
         columned = np.flatnonzero(frequency > FREQUENT * len(part)).astype(np.int32)
         column_of = np.full(len(listed), -1, np.int32)
         column_of[columned] = np.arange(len(columned))
         columns = np.zeros((len(columned), blocks * (kernels.BLOCK + 1)), np.uint8)
         gaps = np.empty(gap_starts[-1], np.uint8)
-        loops.invert(*vectors, rows, maxima, place, levels, column_of, postings, columns, gaps)
+        _loops(numbers, "invert").invert(*vectors, rows, maxima, place, levels, column_of, postings, columns, gaps)
         return cls(
             listed, maxima, levels, postings, columned, columns, gap_starts, gaps, part.offsets, part.values,
             part.dimension,
@@ -157,6 +156,8 @@ class Lists:
 
 _LAID_OUT, _READ = 256, 32
 """What it costs in NumPy to lay out a posting, and to read one, in multiplications (`visir.jit.pays`)."""
+_AT_ONCE = 16
+"""Queries that are answered in NumPy before it is asked again whether the loops are compiled."""
 
 
 def _loops(numbers: int, name: str) -> ModuleType:
@@ -250,16 +251,9 @@ def _rows(listed: NDArray[np.int32], dimension: int) -> NDArray[np.int32]:
     return rows
 
 
-def _plain(array: NDArray[Any]) -> NDArray[Any]:
-    """The same memory as a plain array that cannot be written: one type, for which kernels are compiled once."""
-    view: NDArray[Any] = np.asarray(array).view()
-    view.flags.writeable = False
-    return view
-
-
 @dataclass(frozen=True)
 class InvertedSettings:
-    """The settings of a search; the index itself has none."""
+    """The settings of a search."""
 
     budget: int = setting(
         0, "postings read for a query, about; 0 reads as many as an exact answer takes", least=0, search=True
@@ -274,6 +268,7 @@ class InvertedSettings:
     threads: int = setting(
         0, "threads that share the queries of one search; 0: one for each core", least=0, search=True
     )
+    recall: float = recall()
 
 
 class InvertedIndex(StoredIndex[SparseEmbeddings]):
@@ -341,33 +336,34 @@ class InvertedIndex(StoredIndex[SparseEmbeddings]):
         self, rows: Rows[SparseEmbeddings], built: None, queries: SparseEmbeddings, k: int, settings: InvertedSettings
     ) -> Hits:
         hits = []
-        arrays = (queries.offsets, queries.terms, queries.values)
+        arrays = (plain(queries.offsets), plain(queries.terms), plain(queries.values))
         for at, part in enumerate(rows.parts):
             start, end = rows.starts[at], rows.starts[at + 1]
-            lists, places, dead = lists_of(part), rows.places[start:end], np.flatnonzero(rows.dead[start:end])
+            lists, places = lists_of(part), rows.places[start:end]
+            if (dead := rows.prepared.get(("dead", at))) is None:
+                dead = rows.prepared["dead", at] = np.flatnonzero(rows.dead[start:end])
             if len(dead) == len(part):
                 continue
             most = min(k, len(part) - len(dead))
-            if settings.budget == 0 and not pays(POSTING * len(queries) * len(part.values), kernels.answer):
-                if at not in rows.prepared:
-                    rows.prepared[at] = part.offsets, part.terms, part.values
-                scores = weighted_products(arrays, rows.prepared[at], part.dimension)
-                query, document = np.nonzero(scores)
-                hits.append(Hits(query, places[document], rounded(scores[query, document])))
-                continue
             budget, candidates = _shares(settings, most, len(part) / len(rows))
             keys, fill = np.empty((len(queries), most), np.uint64), np.zeros(len(queries), np.int64)
+            begin = 0
+            while begin < len(queries):
+                loops = _loops(len(part.values) * (len(queries) - begin), "answer")
+                end = len(queries) if loops is kernels else min(begin + _AT_ONCE, len(queries))
 
-            def answer(first: int, last: int) -> None:
-                room = lists.take_room()  # noqa: B023 (called before the next turn)
-                kernels.answer(
-                    first, last, arrays, lists.rows, lists.arguments, lists.vectors, places, dead,  # noqa: B023
-                    most, budget, candidates, room, keys, fill,  # noqa: B023
-                )  # fmt: skip
-                lists.give_room(room)  # noqa: B023
+                def answer(first: int, last: int) -> None:
+                    room = lists.take_room() if loops is kernels else None  # noqa: B023 (called before the next turn)
+                    loops.answer(  # noqa: B023
+                        begin + first, begin + last, arrays, lists.rows, lists.arguments, lists.vectors, places, dead,  # noqa: B023
+                        most, budget, candidates, room, keys, fill,  # noqa: B023
+                    )  # fmt: skip
+                    if room is not None:
+                        lists.give_room(room)  # noqa: B023
 
-            _share(answer, len(queries), settings.threads)
-            hits.append(_found(keys, fill))
+                _share(answer, end - begin, settings.threads)
+                begin = end
+            hits.append(Hits.ordered(*_columns(keys), fill))
         return Hits.joined(hits)
 
     def _scored(self, rows: Rows[SparseEmbeddings], queries: SparseEmbeddings, run: Run, threads: int) -> Hits:
@@ -376,7 +372,7 @@ class InvertedIndex(StoredIndex[SparseEmbeddings]):
         row = rows.live[run.indices]
         query = np.repeat(np.arange(len(run)), np.diff(run.offsets))
         part_of = np.searchsorted(rows.starts, row, side="right") - 1
-        arrays = (queries.offsets, queries.terms, queries.values)
+        arrays = (plain(queries.offsets), plain(queries.terms), plain(queries.values))
         for at in np.unique(part_of):
             start, end = rows.starts[at], rows.starts[at + 1]
             here = part_of == at
@@ -386,17 +382,25 @@ class InvertedIndex(StoredIndex[SparseEmbeddings]):
             keys, fill = np.empty(len(documents), np.uint64), np.zeros(len(run), np.int64)
             lists = lists_of(rows.parts[at])
 
+            loops = _loops(_READ * len(documents), "score_again")
+
             def score(first: int, last: int) -> None:
-                room = lists.take_room()  # noqa: B023
-                kernels.score_again(
+                room = lists.take_room() if loops is kernels else None  # noqa: B023
+                loops.score_again(  # noqa: B023
                     first, last, arrays, lists.rows, lists.vectors, offsets, documents, places, room, keys, fill  # noqa: B023
                 )  # fmt: skip
-                lists.give_room(room)  # noqa: B023
+                if room is not None:
+                    lists.give_room(room)  # noqa: B023
 
             _share(score, len(run), threads)
             within = np.arange(len(keys)) - np.repeat(offsets[:-1], counts) < np.repeat(fill, counts)
-            hits.append(_columns(query[here][within], keys[within]))
+            hits.append(Hits(query[here][within], *_columns(keys[within])))
         return Hits.joined(hits)
+
+    def _efforts(self, rows: Rows[SparseEmbeddings]) -> list[dict[str, int]]:
+        postings = sum(len(part.values) for part in rows.parts)
+        budgets = [int(2500 * 2 ** (step / 2)) for step in range(24)]
+        return [*({"budget": budget} for budget in budgets if 8 * budget < postings), {"budget": 0}]
 
     def _details(self, rows: Rows[SparseEmbeddings], built: None) -> dict[str, Any]:
         lists = [lists_of(part) for part in rows.parts]
@@ -416,19 +420,15 @@ def _shares(settings: InvertedSettings, k: int, share: float) -> tuple[int, int]
     return max(1, int(settings.budget * share)), candidates
 
 
-def _found(keys: NDArray[np.uint64], fill: NDArray[np.int64]) -> Hits:
-    filled = np.arange(keys.shape[1]) < fill[:, None]
-    return _columns(np.nonzero(filled)[0], keys[filled])
-
-
-def _columns(queries: NDArray[np.int64], keys: NDArray[np.uint64]) -> Hits:
+def _columns(keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """The places and the scores in keys."""
     bits = (keys >> np.uint64(32)).astype(np.uint32) ^ np.uint32(0x7FFFFFFF)
-    return Hits(queries, (keys & np.uint64(0xFFFFFFFF)).astype(np.int64), bits.view(np.float32))
+    return (keys & np.uint64(0xFFFFFFFF)).astype(np.int64), bits.view(np.float32)
 
 
 def _share(work: Any, number: int, threads: int) -> None:
     """Call `work(first, last)` for shares of `number` queries, on so many threads (0: one for each core)."""
-    threads = max(1, min(threads or cores(), number))
+    threads = 1 if number == 1 else max(1, min(threads or cores(), number))
     if threads == 1:
         work(0, number)
         return

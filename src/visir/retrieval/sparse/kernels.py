@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from visir.jit import CompiledInstruction, njit
+from visir.jit import CompiledInstruction, njit, plain
 
 # Compiled kernels that lay out the postings of the inverted index.
 
@@ -727,3 +727,32 @@ def score_again(
         for j in range(terms.shape[0]):
             if rows[terms[j]] >= 0:
                 query[0][rows[terms[j]]] = 0.0
+
+
+def rehearse() -> None:
+    """Call every loop with few numbers, of the types that all searches have: that compiles it, or loads it."""
+    n, terms = 3, 2
+    offsets, numbers, values = plain(np.arange(n + 1)), plain(np.zeros(n, np.int32)), plain(np.ones(n, np.float32))
+    frequency, maxima, rows = np.zeros(terms, np.int64), np.ones(terms, np.float32), np.arange(terms, dtype=np.int32)
+    count(numbers, values, frequency, maxima)
+    place, gap_starts = np.zeros((terms, 1, GRADES), np.int64), np.zeros(n + 1, np.int64)
+    count_grades(offsets, numbers, values, rows, maxima, place, gap_starts)
+    levels = np.zeros((terms, 1, LEVELS), np.uint16)
+    postings, columns = np.empty(lay_out(place, levels), np.uint16), np.zeros((1, BLOCK + 1), np.uint8)
+    gaps, column_of = np.empty(gap_starts[-1], np.uint8), np.array([0, -1], np.int32)
+    invert(offsets, numbers, values, rows, maxima, place, levels, column_of, postings, columns, gaps)
+    starts, totals, informative = np.array([[0], [n]]), levels.sum(axis=1, dtype=np.uint32), np.ones(terms, np.float32)
+    listed, documents, dead = plain(rows), np.arange(n), np.empty(0, np.int64)
+    vectors = offsets, plain(gap_starts), plain(gaps), values
+    first_fault(offsets, vectors[1], vectors[2], terms)
+    decode(documents, vectors[1], vectors[2], listed, np.empty(n, np.int32))
+    lists = starts, plain(maxima), informative, totals, plain(levels), plain(postings), column_of, plain(columns)
+    width = BLOCK + 1
+    room = (
+        np.zeros(width, np.uint16), np.empty(width // STRIPES, np.uint16), np.empty(width, np.int64),
+        np.empty(width + 1, np.uint64), (np.zeros(terms), np.empty(terms + 1, np.uint32)),
+    )  # fmt: skip
+    keys, fill, k = np.empty((1, 1), np.uint64), np.zeros(1, np.int64), 1
+    queries = offsets, numbers, values
+    answer(0, 1, queries, rows, lists, vectors, documents, dead, k, 0, 0, room, keys, fill)
+    score_again(0, 1, queries, rows, vectors, np.arange(2), documents, documents, room, keys[0], fill)

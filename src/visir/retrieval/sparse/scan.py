@@ -12,8 +12,8 @@ from visir.errors import EmbeddingError
 from visir.jit import pays
 from visir.progress import Progress
 from visir.records import SparseEmbeddings
-from visir.retrieval import few
 from visir.retrieval.scan import Answers, SearchState
+from visir.retrieval.sparse import few
 from visir.retrieval.sparse import scan_kernels as kernels
 from visir.threads import Share, cores, piece, spread
 
@@ -58,11 +58,6 @@ def scan(states: Sequence[SearchState]) -> list[Answers]:
     # columns (at most four times the vectors), and the answers.
     rows: SparseSide = states[0].queries
     columns: SparseSide = states[0].candidates
-    left, right = len(rows.embeddings.values), len(columns.embeddings.values)
-    if not pays(few.POSTING * (left + right + len(rows) * right), kernels.finish):
-        sides = rows.part(slice(None)), columns.part(slice(None))
-        scores = few.weighted_products(*sides, columns.embeddings.dimension)
-        return [few.answers(state, of_state) for state, of_state in zip(states, (scores, scores.T), strict=False)]
     width = min(WIDTH, len(columns))
     height = max(TILE * min(cores(), 8) // width, 16)
     height = -(-len(rows) // -(-len(rows) // height))  # blocks of equal height, so that no last one is a sliver
@@ -73,14 +68,30 @@ def scan(states: Sequence[SearchState]) -> list[Answers]:
         for left in range(0, len(columns), width):
             across = columns.part(slice(left, left + width))
             wide = len(across[0]) - 1
-            inverted = kernels.invert(*across, columns.embeddings.dimension, max(int(FREQUENT * wide), 1))
+            inverted = None
             for top in range(0, len(rows), height):
                 down = rows.part(slice(top, top + height))
                 tall = len(down[0]) - 1
                 tile = buffer[: tall * wide].reshape(tall, wide)
-                _look(tile, (down, top), (inverted, left), states)
+                if pays(tall * len(across[1]) + 4 * tile.size, *_LOOPS):
+                    if inverted is None:
+                        frequent = max(int(FREQUENT * wide), 1)
+                        inverted = kernels.invert(*across, columns.embeddings.dimension, frequent)
+                    _look(tile, (down, top), (inverted, left), states)
+                else:
+                    few.score_block(tile, down, across, columns.embeddings.dimension)
+                    for state, scores, asking, others in zip(
+                        states, (tile, tile.T), (top, left), (left, top), strict=False
+                    ):
+                        some = state.query_of[asking : asking + len(scores)]
+                        few.scan(
+                            scores, some, others, state.depth, state.keys, state.fill, state.floor, *state.positives
+                        )
                 advance(tile.size)
         return [_answers(state) for state in states]
+
+
+_LOOPS = (kernels.invert, kernels.scan_rows, kernels.scan_columns, kernels.finish)
 
 
 def _score_positives(state: SearchState) -> None:
@@ -90,10 +101,11 @@ def _score_positives(state: SearchState) -> None:
         some, other = query[start : start + PAIRS], state.documents[start : start + PAIRS]
         left, right, out = queries.part(some), candidates.part(other), state.known[start : start + PAIRS]
         place = np.arange(len(some))
+        loops = kernels if pays(len(left[1]) + len(right[1]), kernels.score_pairs) else few
 
         def share(part: Share) -> None:
             a, b = piece(len(out), part)  # noqa: B023 (called before the next turn)
-            kernels.score_pairs(left, place[a:b], right, place[a:b], out[a:b])  # noqa: B023
+            loops.score_pairs(left, place[a:b], right, place[a:b], out[a:b])  # noqa: B023
 
         spread(share, len(out))
 
@@ -118,7 +130,8 @@ def _look(tile: NDArray[np.float32], rows: tuple[Part, int], columns: tuple[Any,
 def _answers(state: SearchState) -> Answers:
     indices = np.empty((len(state), state.depth), np.int32)
     scores = np.empty((len(state), state.depth), np.float32)
-    spread(lambda part: kernels.finish(*piece(len(state), part), state.depth, state.keys, indices, scores), len(state))
+    loops = kernels if pays(state.keys.size, kernels.finish) else few
+    spread(lambda part: loops.finish(*piece(len(state), part), state.depth, state.keys, indices, scores), len(state))
     return indices, scores
 
 

@@ -290,3 +290,17 @@ def finish(start: int, stop: int, k: int, keys: Any, indices: Any, scores: Any) 
         for m in range(k):
             indices[q, m] = np.int32(best[m] & np.uint64(0xFFFFFFFF))
             scores[q, m] = _score_of(best[m])
+
+
+def rehearse() -> None:
+    """Call every loop with few numbers, of the types that all searches have: that compiles it, or loads it."""
+    k, n, dimension = 2, 12, 3
+    part: Any = np.arange(n + 1), np.zeros(n, np.int32), np.ones(n, np.float32)
+    rows, scores, tile = np.arange(n), np.ones(n, np.float32), np.empty((n, n), np.float32)
+    score_pairs(part, rows, part, rows, scores)
+    keys, better = np.zeros((n, k + 16), np.uint64), np.zeros(n, np.int64)
+    state: Any = (k, keys, np.zeros(n, np.int64), np.full(n, -np.inf, np.float32))
+    positives: Any = (np.arange(n + 1), np.arange(n), scores, better, 0)
+    scan_rows(tile, 0, n, part, invert(part[0], part[1], part[2], dimension, 1), rows, 0, *state, *positives)
+    scan_columns(tile, 0, n, rows, 0, *state, *positives)
+    finish(0, n, k, keys, np.empty((n, k), np.int32), np.empty((n, k), np.float32))

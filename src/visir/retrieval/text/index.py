@@ -448,7 +448,7 @@ class TextIndex(Displayed):
             return cls(
                 ids,
                 np.frombuffer(digests.buffers()[1], np.uint8).reshape(-1, 16)[: len(ids)],
-                tuple(content["fields"]),
+                tuple(map(str, content["fields"])),
                 Postings(words["word"].to_pylist(), *arrays),
                 words["term"].to_pylist(),
                 Language(content["language"]),

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from visir.errors import ConfigurationError, raise_faults
 from visir.sessions.definition import zone_fault
 from visir.sessions.source import duckdb_engine
-from visir.sessions.sql import local_sql, parts_of, path_literal, table_of, weekday_sql
+from visir.sessions.sql import SESSIONS, local_sql, parts_of, path_literal, table_of, weekday_sql
 from visir.stats import Moments
 from visir.storage import Scratch, read_written_json
 
@@ -256,7 +256,9 @@ def open_log(
     folder = Path(folder)
     parts = parts_of(folder)
     document = read_written_json(folder / "counts.json")
-    declared = document["declared"] | ({"zone": zone} if zone is not None else {})
+    with SESSIONS.reading(folder, "counts.json"):
+        declared = document["declared"] | ({"zone": zone} if zone is not None else {})
+        counts, made_by, named = {**document["counts"]}, str(document["engine"]), str(declared["zone"])
     raise_faults(ConfigurationError, "describing sessions", [zone_fault(zone)] if zone and zone_fault(zone) else [])
     any_order = {"preserve_insertion_order": False}
     with (
@@ -267,7 +269,6 @@ def open_log(
     ):
         if left_out is not None:
             parts = _without(parts, scratch, engine, *left_out)
-        counts, made_by, named = document["counts"], document["engine"], str(declared["zone"])
         yield SessionLog(folder, parts, scratch, engine, counts, declared, made_by, named)
 
 

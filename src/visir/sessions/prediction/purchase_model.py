@@ -274,10 +274,16 @@ def load_model(folder: str | Path) -> PurchaseModel:
         )
     path = folder / "model.json"
     card = read_json(path)
-    check_version(card.pop("visir_purchase_model", None), VERSION, path, what="purchase model", remedy="train it again")
-    if (folder / MANIFEST).is_file():  # a model may travel as its model.json alone
-        read_checked(folder, MODEL)
-    saved = card.pop("parts")
+    with MODEL.reading(folder, "model.json"):
+        version = card.pop("visir_purchase_model", None)
+        check_version(version, VERSION, path, what="purchase model", remedy="train it again")
+        if (folder / MANIFEST).is_file():  # a model may travel as its model.json alone
+            read_checked(folder, MODEL)
+        return _loaded(folder, card, card.pop("parts"))
+
+
+def _loaded(folder: Path, card: dict[str, Any], saved: Mapping[str, Any]) -> PurchaseModel:
+    """The model of what `model.json` holds."""
     if card["protocol"] == "live":
         return PurchaseModel({name: CLASSIFIERS[card["model"]].from_json(part) for name, part in saved.items()}, card)
     require("sklearn", "skops", extra="sessions", purpose="Loading a purchase model of the thesis's protocol")

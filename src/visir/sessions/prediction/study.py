@@ -161,8 +161,9 @@ def load_study(out: str | Path) -> tuple[dict[str, Any], list[PredictionCell]]:
             code="not-folder-prediction-study",
         )
     Manifest.read(out, STUDY)
-    cells = Cells(out / "cells", CELLS)
-    return read_written_json(out / "study.json"), [PredictionCell(**cells.load(name)) for name in cells.names()]
+    cells, card = Cells(out / "cells", CELLS), read_written_json(out / "study.json")
+    with STUDY.reading(out, "study.json"):
+        return {**card}, [PredictionCell(**cells.load(name)) for name in cells.names()]
 
 
 def card_of(plan: StudyPlan, drawn: dict[Setting, SessionExamples], sessions: Path) -> dict[str, Any]:
