@@ -21,7 +21,21 @@ QUOTED = "'…'"
 ANY = "error of the caller's class"
 """The class of faults that the caller names: `error(…)`."""
 PARTS = "parts of messages, notes and warnings"
-_SAYS = {"add", "append", "cannot", "clear", "echo", "fault", "lacks", "line", "note", "print", "refuse", "reject"}
+_SAYS = {
+    "add",
+    "append",
+    "cannot",
+    "clear",
+    "count",
+    "echo",
+    "fault",
+    "lacks",
+    "line",
+    "note",
+    "print",
+    "refuse",
+    "reject",
+}
 _SAYS |= {"reject_row", "say", "section", "told", "warn", "without"}
 """Functions and methods whose texts people read."""
 _SAYS_KEYWORDS = frozenset(["busy", "elsewhere", "hint", "obtain", "purpose", "reason", "remedy", "waiting"])

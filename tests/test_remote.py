@@ -171,7 +171,7 @@ def test_faults_of_shards_elsewhere_name_them(memory: fsspec.AbstractFileSystem,
     join_shards(load("pixels"), collection.items("image"), place=place, store=Store(tmp_path / "fourth"))
 
 
-def test_what_could_not_be_put_elsewhere_is_made_again(
+def test_what_could_not_be_put_elsewhere_is_sent_and_not_made_again(
     memory: fsspec.AbstractFileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     items, store = open_collection("scenes:20?size=64").items("image"), Store(tmp_path / "store")
@@ -187,7 +187,8 @@ def test_what_could_not_be_put_elsewhere_is_made_again(
         with refused(VisirError, "ConnectionResetError", "peer", code="cannot-reached"):
             encode_shard(load("pixels"), items, Shard(1, 2), place="memory://b/s", store=store, batch_size=4)
     done = encode_shard(load("pixels"), items, Shard(1, 2), place="memory://b/s", store=store, batch_size=4)
-    assert (done.resumed, done.computed, done.finished) == (0, 8, (1,))
+    assert (done.resumed, done.computed, done.finished) == (0, 0, (1,))
+    assert len(RemoteFolder("memory://b/s").listing()) == 1 and not list((tmp_path / "store").rglob("*.npz"))
 
 
 def test_addresses_that_lead_nowhere(memory: fsspec.AbstractFileSystem, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -221,3 +223,10 @@ def test_options_of_open_in_another_call_say_where_they_belong(tmp_path: Path) -
     pairs = visir.open(tmp_path / "mine.csv", image="bild", caption="titel")
     with pytest.raises(VisirError, match=r"unknown split 'test' \(it has none; \?split_by=random"):
         visir.evaluate(pairs, "pixels", split="test")
+
+
+def test_packages_are_reached_by_their_names() -> None:
+    """`import visir` alone does for `visir.library.update(…)`, in a new process too."""
+    code = "import visir; print(callable(visir.library.update), callable(visir.retrieval.build_index))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "True"]

@@ -2,18 +2,21 @@
 
 A file of such loops is compiled loop by loop, each with its first call, and the machine code is kept on disk. No search
 waits for that: `pays` says whether loops are there to be called. Where they are not, the same is computed in NumPy, and
-where that is much work, a thread compiles them meanwhile, by the function `rehearse` of their file.
+where that is much work, a process of its own compiles them meanwhile, by the function `rehearse` of their file. It
+goes on when the command that began it ends: the next one finds them.
 """
 
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
+from pathlib import Path
 from typing import Any, TypeVar
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -68,7 +71,6 @@ class CompiledLoop:
         """The types of arguments that it is compiled for in this process, as numba's functions say them."""
         return self.own.signatures if "own" in self.__dict__ else []  # type: ignore[attr-defined]
 
-    @cached_property
     def is_kept(self) -> bool:
         """Whether its machine code for this processor and this text of its file is kept on disk."""
         from numba.core.registry import cpu_target
@@ -128,21 +130,41 @@ def _ready(given: Any, numbers: int) -> bool:
     name = f"{given.__module__}.{given.__name__}"
     loop = _loops[name]
     _spared[name] += numbers
-    worth = "numba" in sys.modules or _spared[name] > FEW
-    if loop.signatures or (worth and not _compilers and loop.is_kept):
+    worth, rehearsal = "numba" in sys.modules or _spared[name] > FEW, _rehearsed.get(loop.__module__)
+    waits = bool(_compilers) or (rehearsal is not None and rehearsal.is_alive())
+    if loop.signatures or (worth and not waits and loop.is_kept()):
         _known_ready.add(given)
         return True
-    if _spared[name] > FEW and not _compilers and loop.__module__ not in _rehearsed:
+    if _spared[name] > FEW and not _compilers and rehearsal is None:
         _rehearsed[loop.__module__] = threading.Thread(
-            target=_rehearse, args=(loop.function.__globals__["rehearse"],), name="visir-compiling", daemon=True
+            target=_compile_meanwhile, args=(loop,), name="visir-compiling", daemon=True
         )
         _rehearsed[loop.__module__].start()
     return False
 
 
-def _rehearse(rehearsal: Callable[[], None]) -> None:
-    with _one_rehearsal, compiling():
-        rehearsal()
+def _compile_meanwhile(loop: CompiledLoop) -> None:
+    """Have another process compile the loops of a file; what it cannot keep on disk is compiled here."""
+    root = str(Path(__file__).parents[1])
+    with suppress(OSError):
+        subprocess.run(
+            [sys.executable, "-c", _REHEARSAL, root, loop.__module__],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            start_new_session=True, check=False,
+        )  # fmt: skip
+    if not loop.is_kept():
+        with _one_rehearsal, compiling():
+            loop.function.__globals__["rehearse"]()
+
+
+_REHEARSAL = """
+import importlib, os, sys
+sys.path.insert(0, sys.argv[1])
+os.nice(5) if hasattr(os, "nice") else None
+from visir.jit import compiling
+with compiling():
+    importlib.import_module(sys.argv[2]).rehearse()
+"""
 
 
 @contextmanager

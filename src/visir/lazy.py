@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 _BLOCK = re.compile(r"^if TYPE_CHECKING:\n((?:[ ].*\n|\n)+)", re.MULTILINE)
@@ -38,6 +39,8 @@ def lazy(
                 code="package-of-its-own",
             )
         if name not in modules:
+            if not name.startswith("_") and find_spec(f"{package}.{name}") is not None:
+                return import_module(f"{package}.{name}")  # `import visir`, then `visir.library.update(…)`
             near = get_close_matches(name, modules, 1)
             meant = f". Did you mean: {near[0]!r}?" if near else ""
             raise AttributeError(f"module {package!r} has no attribute {name!r}{meant}")

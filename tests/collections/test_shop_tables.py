@@ -319,8 +319,12 @@ def test_entities_separate_no_categories(tmp_path: Path) -> None:
         "\n".join(["id,title,category,price,image", *(f"{n},thing,{c},{n},a&amp;{n}.jpg" for n, c in enumerate(cells))])
     )
     draft = read(table)
-    assert draft.facts is not None
-    assert draft.facts["category"].to_pylist() == [["Home & Garden/Tables", "Sale"], ["Home & Garden/Mugs"], ["Sale"]]
+    facts = draft.build().facts
+    assert facts is not None and facts["category"].to_pylist() == [
+        ["Home & Garden/Tables", "Sale"],
+        ["Home & Garden/Mugs"],
+        ["Sale"],
+    ]
     assert draft.names == ["a&0.jpg", "a&1.jpg", "a&2.jpg"]
     assert {row["name"] for row in open_catalogue(table, format="products").categories.to_pylist()} == {
         "Home & Garden", "Tables", "Mugs", "Sale"

@@ -20,8 +20,11 @@ CEILINGS: dict[str, tuple[int, int]] = {
     "stats": (6, 1_950),  # the one place for intervals and p-values; a third of it says what each assumes
     "storage": (7, 2_580),  # forged values are damage at each door
     "records": (13, 4_950),  # catalogues with pictures, paths and variants; what each field of a protocol means
-    "collections": (53, 18_750),  # readers of shops; a million rows by columns; archives; rows without anything, lists of JSON
-    "encoders": (49, 19_200),  # lanes; two methods beside those of 0.1.0; claims; uploads that failed are kept
+    "collections": (
+        54,
+        18_900,
+    ),  # shops (from products); a million rows by columns; tables in archives; ir_datasets; rows without anything
+    "encoders": (49, 19_250),  # lanes; two methods beside those of 0.1.0; claims; uploads that failed are kept
     "training + sparse": (36, 10_650),
     "robustness + shortcuts": (26, 4_250),
     "retrieval": (50, 15_000),  # forms of the loops without a compiler; recall=; runs of other tools

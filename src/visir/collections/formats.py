@@ -14,6 +14,7 @@ from visir.collections.readers import (
     folders,
     generated,
     huggingface,
+    ir_datasets_tasks,
     mteb_tasks,
     products,
     table,
@@ -72,6 +73,7 @@ for _one in (
     folders.photos,
     generated.FORMAT,
     mteb_tasks.FORMAT,
+    ir_datasets_tasks.FORMAT,
     torchvision_sets.torchvision,
 ):
     FORMATS.add(_one.name, _one)

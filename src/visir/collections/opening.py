@@ -232,7 +232,8 @@ def open(
             - a pandas or polars DataFrame, an Arrow table, `{column: [cell, …]}` or a list of `{column: cell}` with a
               column of images and one of captions; or the products of a shop (`format="products"`),
             - a `datasets.Dataset`, a data set of torchvision or {"train": …, "test": …} of them,
-            - a retrieval task of mteb: `"mteb:NFCorpus"`, or the object,
+            - a retrieval task of mteb: `"mteb:NFCorpus"`, or the object; of ir_datasets:
+              `"ir_datasets:beir/nfcorpus/test"`,
             - a task: `{"queries": …, "documents": …, "qrels": …}`, where each is a dictionary, a list, a data frame, a
               data set or a file (`visir.collections.task_memory.read_task` lists the forms),
             - a file of results of mteb (`NFCorpus.json`), which becomes `MtebResults`,

@@ -148,7 +148,7 @@ class FoundSource(Generic[AnyFormat]):
     format: AnyFormat  # its format
     path: Path  # the file or folder
     options: dict[str, Any]  # what stood behind the question mark, as text
-    kind: SourceKind[AnyFormat]
+    kind: SourceKind[AnyFormat]  # of which it is
     unpacked: Unpacked | None = None  # where the path is an archive: its tables
     archive: Archive | None = None  # which is held, so that nobody looks through it again
 

@@ -488,8 +488,8 @@ def encode_items(encoder: Encoder, items: Items, role: Role = "document", **opti
     """Encode items, or find their vectors in the store.
 
     An interrupted call continues where it stopped when it is repeated. Vectors are float32, not normalised. On a CPU
-    they depend on batch size and order by rounding only (1e-5). Several vectors per item (form "multi-vector") are
-    float16, unless the encoder says `kept_dtype = "float32"`: those that were just computed too.
+    they depend on batch size, order and processor by rounding only (1e-5). Several vectors per item (form
+    "multi-vector") are float16, unless the encoder says `kept_dtype = "float32"`: those that were just computed too.
 
     Args:
         encoder: Any encoder: a model, a head over one, imported vectors.

@@ -117,7 +117,7 @@ class Catalogue(Displayed):
     prices: Mapping[str, str] = field(default_factory=dict)
     images: pa.Table = field(default_factory=PICTURES.empty_table)
     paths: pa.Table = field(default_factory=PATHS.empty_table)
-    fields: pa.Table = field(default_factory=lambda: pa.table({"product_id": pa.array([], pa.string())}))
+    fields: pa.Table = field(default_factory=pa.schema([("product_id", pa.string())]).empty_table)
     variants: pa.Table = field(default_factory=VARIANTS.empty_table)
 
     def __post_init__(self) -> None:
@@ -256,9 +256,9 @@ class Catalogue(Displayed):
         part is an unseen category.
         """
         products = self.products.filter(pa.array(keep) if isinstance(keep, np.ndarray) else keep)
-        kept = products["id"].combine_chunks()
+        remaining = products["id"].combine_chunks()
         others = {
-            name: (table := getattr(self, name)).filter(pc.is_in(table["product_id"], kept))
+            name: (table := getattr(self, name)).filter(pc.is_in(table["product_id"], remaining))
             for name in ("attributes", "images", "paths", "fields", "variants")
         }
         return replace(self, products=products, **others)

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from visir.collections.cells import LONGEST_WORD, Counts, id_of, is_missing, moment_of, says_nothing, text_of
 from visir.collections.draft import Draft
-from visir.collections.readers.names import plain_stem
+from visir.collections.readers.names import gc_paused, plain_stem
 from visir.collections.readers.shop_cells import (
     CategoryStyle,
     as_folder,
@@ -54,6 +54,7 @@ from visir.collections.readers.shop_fields import (
 from visir.collections.sources import Format, Option, bad_rows_option
 from visir.collections.tables import BadRows, is_table, is_text_table, plain_column, read_table, sniffed_columns
 from visir.errors import CollectionError, nearest, raise_faults
+from visir.records import Collection
 from visir.records.catalogue import ATTRIBUTES as ATTRIBUTE_TABLE
 from visir.records.catalogue import VARIANTS, Catalogue
 from visir.records.category_tree import register_path
@@ -69,6 +70,7 @@ UNCATEGORISED = "(no category)"
 """Id and name of the category of products that have none, where they are wanted."""
 DEEPEST = 64
 """A path of more levels (the thesis's deepest has nine) is text that happens to hold many separators."""
+_OWN_TABLES = ("category", PICTURES)
 _LONGEST = 160
 _CHUNK_ROWS, _CHUNK_CHARACTERS = 1 << 18, 1 << 26
 _DOUBTFUL = "prices that can be read in two ways (the product is kept)"
@@ -87,9 +89,9 @@ class ShopProduct:
     title: str  # its title, "" where it has none
     row: dict[str, Any]  # its cells; an empty one is filled from a later row with the same id
     pictures: list[str]  # the file names of its pictures
-    paths: list[Names]  # its category paths
+    paths: Sequence[Names]  # its category paths; equal ones are one object
     is_whole: bool  # whether each level of the first path has a name, which is a text
-    variants: list[Variant] = field(default_factory=list)  # the rows of its variants
+    variants: Sequence[Variant] = ()  # the rows of its variants
 
 
 Amend = Callable[[str, ShopProduct, Counts], None]
@@ -120,7 +122,8 @@ class CatalogueDraft(Draft):
 
     def __post_init__(self) -> None:
         self._first_rows: list[int] = []  # (products,) the row of its first picture
-        self._fields: dict[str, list[Any]] = {}  # from name to (products,) values
+        self._shows: list[str] = []  # (n,) the product of each picture
+        self._fields: dict[str, pa.Array] = {}  # from name to (products,) values
         self._doubts: dict[str, str] = {}  # faults that a catalogue counts: what is wrong
         self._placing = False
         self._of_source: list[str] = []  # what a collection says of the table
@@ -146,7 +149,6 @@ class CatalogueDraft(Draft):
 
     def complete(self) -> None:
         """List pictures, titles and fields, once all products are there."""
-        shows: list[str] = []
         for product, about in self.products.items():
             self._first_rows.append(len(self.ids))
             for number, name in enumerate(about.pictures or [None], start=1):
@@ -154,7 +156,7 @@ class CatalogueDraft(Draft):
                 while number > 1 and image in self.products:
                     image += "'"
                 self.add_image(image, name)
-                shows.append(product)
+                self._shows.append(product)
             if about.title:
                 self.add_caption(product, about.title, product)
         self._placing = True
@@ -174,32 +176,21 @@ class CatalogueDraft(Draft):
             lambda text: self.doubt(_DOUBTFUL, text), count=len(rows), decimal=self.decimal, day=self.day,
         )  # fmt: skip
         self.prices, self.of_variants = prices.part(0, len(rows)), prices.part(len(rows), None)
-        self._fields = field_columns(self.columns, [(about.place, about.row, about.variants) for about in every],
+        fields = field_columns(self.columns, [(about.place, about.row, about.variants) for about in every],
                                      self.prices, self.decimal, of_collection)  # fmt: skip
-        for product, price in zip(self.products, self._fields.get("price", ()), strict=False):
-            if price is None:
-                of_collection.count("without a price", product)
-        facts: dict[str, list[Any]] = self._fields | {
-            "category": [[as_folder(path) for path in about.paths] or None for about in every],
-            PICTURES: [about.pictures or None for about in every],
-        }
-        table: dict[str, Any] = {"image_id": self.ids, PRODUCT: shows}
-        for name, values in facts.items():
-            if any(value is not None for value in values):
-                table[name] = values if len(values) == len(self.ids) else self._spread(values)
-        self.facts = pa.table({name: pa.array(values) for name, values in table.items()})
+        if "price" in fields:
+            for product, price in zip(self.products, self.prices.paid, strict=True):
+                if not price[0]:
+                    of_collection.count("without a price", product)
+        self.prices.columns.clear()
+        fields["category"] = [[as_folder(path) for path in about.paths] or None for about in every]
+        fields[PICTURES] = [about.pictures or None for about in every]
+        self._fields = {name: values for name, values in fields.items() if values.null_count < len(values)}
         self._describe(self.columns, of_collection)
-        kept = [*filter(None, [self.columns.attributes]), *self.attribute_columns]
+        remaining = [*filter(None, [self.columns.attributes]), *self.attribute_columns]
         for about in every:
             if not about.variants:  # its texts are in the columns now
-                about.row = {name: about.row[name] for name in kept if name in about.row} if kept else {}
-
-    def _spread(self, values: Sequence[Any]) -> list[Any]:
-        """Values of products beside their first pictures."""
-        spread: list[Any] = [None] * len(self.ids)
-        for row, value in zip(self._first_rows, values, strict=True):
-            spread[row] = value
-        return spread
+                about.row = {name: about.row[name] for name in remaining if name in about.row} if remaining else {}
 
     def _describe(self, columns: ShopColumns, counted: Counts) -> None:
         """Say how the table was read, and what was counted in it."""
@@ -218,6 +209,18 @@ class CatalogueDraft(Draft):
         lines += self.left_out.lines("{what} (left out): {count:,} ({shown})", ", ")
         lines += (self.report + counted).lines("{what}: {count:,} ({shown})", ", ")
         self._of_source = [NOTE + line.replace("; ", ", ") for line in lines]
+
+    def build(self) -> Collection:
+        """The checked collection; raises `CollectionError` with every fault otherwise."""
+        if self.columns is not None:
+            # A fact stands beside the first picture of its product.
+            beside: list[int | None] = [None] * len(self.ids)
+            for row, at in enumerate(self._first_rows):
+                beside[at] = row
+            at_pictures = pa.array(beside, pa.int64())
+            facts = {name: values.take(at_pictures) for name, values in self._fields.items()}
+            self.facts = pa.table({"image_id": pa.array(self.ids), PRODUCT: pa.array(self._shows), **facts})
+        return super().build()
 
     def catalogue(self, *, uncategorised: bool = False) -> Catalogue:
         """The products that have a category, as a catalogue; of several paths of a product the first is its own."""
@@ -241,7 +244,8 @@ class CatalogueDraft(Draft):
                 hint=f"category_column= names it; there are {list(self.header)}",
                 code="collection-no-column-3",
             )
-        made = _Products(self, counts, uncategorised)
+        with gc_paused():
+            made = _Products(self, counts, uncategorised)
         doubts = self.columns.doubts if self.columns else ()
         notes = counts.lines("set aside: {count:,} {what} ({shown})", "; ")
         source = "; ".join([self.about, *(doubt for doubt in doubts if not doubt.startswith("price")), *self.notes])
@@ -269,22 +273,22 @@ class _Products:
             paths = about.paths or ([(UNCATEGORISED,)] if uncategorised else [])
             if about.paths and not about.is_whole:
                 shown = " > ".join(about.paths[0])[:60]
-                self._reject("products with an unreadable category path", f"{label}: {shown!r}")
+                self.reject("products with an unreadable category path", f"{label}: {shown!r}")
             elif not paths:
                 if about.is_whole:  # otherwise it is counted already
-                    self._reject("products without a category", label)
+                    self.reject("products without a category", label)
             elif len(paths[0]) > DEEPEST:
-                self._reject(f"products with a category path of more than {DEEPEST} levels",
+                self.reject(f"products with a category path of more than {DEEPEST} levels",
                              f"{label}: {len(paths[0]):,}")  # fmt: skip
             else:
                 if len(paths) > 1:
-                    self._reject("further category paths of a product that has several", label, len(paths) - 1)
+                    self.reject("further category paths of a product that has several", label, len(paths) - 1)
                 self.rows.append(number)
                 self._own.append(self._category(paths[0]))
                 self.paths += [(product, path) for path in paths]
                 self._attributes.add(product, self._cleaned(label, self._described(label, about.row)))
 
-    def _reject(self, problem: str, place: str, count: int = 1) -> None:
+    def reject(self, problem: str, place: str, count: int = 1) -> None:
         self.counts.count(problem, place, count, _LONGEST)
 
     def _category(self, names: Names) -> str:
@@ -299,10 +303,10 @@ class _Products:
             no_pair = "attributes that are no pair of name and value"
             try:
                 yield from attribute_pairs(
-                    row.get(column), lambda entry: self._reject(no_pair, f"{label}: {str(entry)[:40]!r}")
+                    row.get(column), lambda entry: self.reject(no_pair, f"{label}: {str(entry)[:40]!r}")
                 )
             except orjson.JSONDecodeError as fault:
-                self._reject("lists of attributes that are not valid JSON (the product is kept)", f"{label}: {fault}")
+                self.reject("lists of attributes that are not valid JSON (the product is kept)", f"{label}: {fault}")
         # An empty cell says that the product has no such attribute, not that somebody forgot its value.
         yield from ((name, row[name]) for name in self.draft.attribute_columns if row.get(name) not in (None, ""))
 
@@ -313,15 +317,15 @@ class _Products:
             label = text_of(name)
             for value in values if isinstance(values, list) else (values,):
                 if isinstance(value, (dict, list)):
-                    self._reject("attributes that are not text", f"{place}: {label!r}")
+                    self.reject("attributes that are not text", f"{place}: {label!r}")
                     continue
                 text = text_of(value)
                 if label is None:
-                    self._reject("attributes without a name", place)
+                    self.reject("attributes without a name", place)
                 elif text is None:
-                    self._reject("attributes without a value", f"{place}: {label!r}")
+                    self.reject("attributes without a value", f"{place}: {label!r}")
                 elif (label, text) in pairs:
-                    self._reject("repetitions of an attribute of the same product", f"{place}: {label!r}")
+                    self.reject("repetitions of an attribute of the same product", f"{place}: {label!r}")
                 else:
                     pairs[label, text] = None
         return list(pairs)
@@ -334,18 +338,18 @@ class _Products:
             return text_column(values, draft.name)
 
         every, ids = list(draft.products.values()), list(draft.products)
-        kept = [ids[row] for row in self.rows]
+        remaining = [ids[row] for row in self.rows]
         first = pa.array([draft._first_rows[row] for row in self.rows], pa.int64())
         places = {name: draft.column(values) for name, values in (("path", draft.paths), ("archive", draft.archives))}
         ends = [*draft._first_rows[1:], len(draft.ids)]
         shown = [at for row in self.rows if every[row].pictures for at in range(draft._first_rows[row], ends[row])]
         owners = [ids[row] for row in self.rows for _ in every[row].pictures]
         words = words_of_prices(draft.prices) if draft.prices.paid else [""] * len(ids)
-        facts = {} if draft.facts is None else {name: draft.facts[name] for name in draft.facts.column_names}
-        fields = {name: facts[name].take(first) for name in draft._fields if name in facts}
+        rows = pa.array(self.rows, pa.int64())
+        fields = {name: values.take(rows) for name, values in draft._fields.items() if name not in _OWN_TABLES}
         return Catalogue(
             draft.name,
-            pa.table({"id": column(kept), "title": column([every[row].title or None for row in self.rows]),
+            pa.table({"id": column(remaining), "title": column([every[row].title or None for row in self.rows]),
                       **{name: values.take(first) for name, values in places.items()},
                       "category_id": column(self._own)}),
             self._attributes.table(),
@@ -361,7 +365,7 @@ class _Products:
                              **{name: values.take(pa.array(shown, pa.int64())) for name, values in places.items()}}),
             paths=pa.table({"product_id": column([product for product, _ in self.paths]),
                             "path": pa.array([names for _, names in self.paths], pa.list_(pa.string()))}),
-            fields=pa.table({"product_id": column(kept), **fields}),
+            fields=pa.table({"product_id": column(remaining), **fields}),
             variants=self._variants(),
         )  # fmt: skip
 
@@ -375,7 +379,7 @@ class _Products:
         prices = draft.of_variants
         impacts = next((own for name, own in prices.columns.items() if plain_column(name) == IMPACT), nothing)
         of_products = dict(zip(draft.products, draft.prices.paid, strict=False))
-        kept = {product for product, _ in self.paths}
+        remaining = {product for product, _ in self.paths}
         listed = []
         for (product, about, variant), (numbers, currency), (impact, _) in zip(
             every, prices.paid or nothing, impacts, strict=True
@@ -383,7 +387,7 @@ class _Products:
             if not numbers:
                 numbers, currency = of_products.get(product, ((), None))
                 numbers = tuple(number + sum(impact) for number in numbers)
-            if product not in kept:
+            if product not in remaining:
                 continue
             named = named_values(columns, variant.row, about.row)
             own = {name: text for name in columns.differing if (text := text_of(variant.row.get(name)))}
@@ -481,6 +485,7 @@ def read(
             _make_plain(row, columns, meant, place, draft.report)
         paths_of, draft.category = _categories(path, columns, rows, separator, paths_separator)
         fill(draft, rows, columns, paths_of, bad, amend)
+    rows = []  # what the products need of them is theirs
     if not draft.products and not draft.faults:
         draft.fault(f"{name}: it is empty, or has no products below its header line; is it the right file?")
         draft._doubts[draft.faults[-1]] = ""
@@ -561,7 +566,7 @@ def fill(
             report.count("titles that are not text (the product is kept)", f"{place}: {short(title)}")
             title = None
         title = text_of(title)
-        now = ShopProduct(place, title or "", row, list(pictures), list(paths), is_whole)
+        now = ShopProduct(place, title or "", row, list(pictures), paths, is_whole)
         if is_variant and waits:
             later.append((product, now, own))
         elif (before := draft.products.setdefault(product, now)) is not now:
@@ -570,7 +575,7 @@ def fill(
             else:
                 report.count("rows with the id of an earlier product", f"{place}: {product!r}")
         elif is_variant:
-            now.variants.append(Variant(place, own, dict(row)))
+            now.variants = (Variant(place, own, dict(row)),)
     for product, now, own in later:
         if (before := draft.products.setdefault(product, now)) is not now:
             _join(before, now, product, own, columns, report, is_variant=True)
@@ -716,8 +721,9 @@ def _join(
     if own != product or any(now.row.get(name) not in (None, "") for name in offers if name):
         is_first = own == product and not before.variants  # the first row may be a variant too
         if is_first and not _is_whole_product(before.row, now.row, values):
-            before.variants.append(Variant(before.place, _called(before.row, columns), dict(before.row)))
-        before.variants.append(Variant(now.place, own if own != product else _called(now.row, columns), now.row))
+            before.variants = (Variant(before.place, _called(before.row, columns), dict(before.row)),)
+        own = own if own != product else _called(now.row, columns)
+        before.variants = (*before.variants, Variant(now.place, own, now.row))
     # The price of a sale, its days and the regular price of a product are those of one row.
     priced = {*columns.prices, *columns.sale.all}
     has_price = is_variant and any(before.row.get(name) not in (None, "") for name in columns.prices)
@@ -726,7 +732,7 @@ def _join(
     before.title = before.title or now.title
     before.pictures += [name for name in now.pictures if name not in before.pictures]
     before.is_whole = before.is_whole if before.paths else now.is_whole
-    before.paths += [names for names in now.paths if names not in before.paths]
+    before.paths = (*before.paths, *(names for names in now.paths if names not in before.paths))
 
 
 def _priced(row: dict[str, Any], product: dict[str, Any], columns: ShopColumns) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from functools import lru_cache
 from html import unescape
 from html.entities import html5
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 import orjson
 
@@ -245,7 +245,7 @@ def picture_names(cell: object) -> list[str]:
                 return picture_names(orjson.loads(text))
             except orjson.JSONDecodeError:
                 pass
-        parts = _BETWEEN_PICTURES.split(text) if _BETWEEN_PICTURES.search(text) else [text]
+        parts = _BETWEEN_PICTURES.split(text) if _SEVERAL.search(text) else [text]
         return [name for part in parts if (name := _file_name(part.strip()))]
     if isinstance(cell, list):
         return [name for entry in cell for name in picture_names(entry)]
@@ -257,13 +257,18 @@ def picture_names(cell: object) -> list[str]:
 
 
 _BETWEEN_PICTURES = re.compile(r"\s*[|;\n]\s*|,\s*(?=\S+\.\w{3,4}(?:$|[,?]))|\s+(?=https?://)")
+_SEVERAL = re.compile(r"[|;,\s]")
 _ADDRESSES = ("url", "src", "path", "large", "hi_res", "thumb")
 """What the address or the name of a picture is called in an object; others have the addresses themselves as keys."""
 
 
 def _file_name(text: str) -> str:
     text = text.partition(" ! ")[0]  # WooCommerce's suite tells more of a picture behind it
-    return unquote(urlsplit(text).path.rstrip("/").rpartition("/")[2]) if "://" in text else text
+    if "://" not in text:
+        return text
+    path = text.partition("://")[2].partition("#")[0].partition("?")[0]
+    name = path.partition("/")[2].rstrip("/").rpartition("/")[2]
+    return unquote(name) if "%" in name else name
 
 
 _RUBY_ARROW, _RUBY_NIL = re.compile(r'(?<!\\)"=>'), re.compile(r'(?<!\\)"=>nil\b')

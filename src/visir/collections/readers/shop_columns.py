@@ -111,8 +111,8 @@ class SaleColumns:
     @property
     def all(self) -> tuple[str, ...]:
         """The columns that are there, without the prices."""
-        found = (self.first, self.last, self.both, self.amount, self.percent, self.value, self.mode)
-        return tuple(name for name in found if name)
+        present_columns = (self.first, self.last, self.both, self.amount, self.percent, self.value, self.mode)
+        return tuple(name for name in present_columns if name)
 
 
 @dataclass(frozen=True)

@@ -225,10 +225,10 @@ def read_flipkart(path: Path, *, product_names: str = "drop") -> CatalogueDraft:
         label = f"{about.place}: {product!r}"
         if len(about.paths[0]) > 1:
             report.count("last levels of paths that are the product's own name (the product is kept)", label)
-            about.paths[0] = about.paths[0][:-1]
+            about.paths = (about.paths[0][:-1], *about.paths[1:])
         else:
             report.count("products whose only category is their own name", label)
-            about.paths, about.is_whole = [], False
+            about.paths, about.is_whole = (), False
 
     return read(path, about=f"Flipkart sample {path.name}", amend=amend if product_names == "drop" else None,
                 separator=">>", bad_rows="skip", **COLUMNS)  # fmt: skip

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, cast
+
+import pyarrow as pa
 
 from visir.collections.cells import Counts, Decimal, is_missing, moment_of, price_in_words, read_amounts, text_of
 from visir.collections.readers.shop_cells import attribute_pairs
@@ -27,6 +29,10 @@ class Variant:
     place: str  # "line 7"
     id: str | None  # its own id or SKU; None where it has none
     row: dict[str, Any]  # its cells
+
+
+Product = tuple[str, Row, Sequence[Variant]]
+"""The place, the cells and the variants of a product."""
 
 
 @dataclass
@@ -183,40 +189,66 @@ def state_of(cell: object) -> str | None:
     return STATES.get(re.sub(r"[\s_-]+", " ", text))
 
 
-def _states(name: str, products: Sequence[_Rows], report: Counts) -> list[str | None] | None:
+@dataclass(frozen=True)
+class _Offers:
+    """What is sold, product after product: its variants, or the product itself where it has none."""
+
+    places: Sequence[str]
+    rows: Sequence[Row]
+    counts: Sequence[int]  # (products,) how many each has
+
+    @classmethod
+    def of(cls, products: Sequence[Product]) -> _Offers:
+        if not any(variants for _, _, variants in products):
+            return cls([place for place, _, _ in products], [row for _, row, _ in products], [1] * len(products))
+        offers: list[list[tuple[str, Row]]] = []
+        for place, row, variants in products:
+            offers.append([(variant.place, variant.row) for variant in variants] or [(place, row)])
+        flat = [offer for own in offers for offer in own]
+        return cls([place for place, _ in flat], [row for _, row in flat], [len(own) for own in offers])
+
+    def by_product(self, values: Sequence[Any]) -> Iterator[Sequence[Any]]:
+        """The values of each product, of one for each offer."""
+        start = 0
+        for count in self.counts:
+            yield values[start : start + count]
+            start += count
+
+
+def _states(name: str, offers: _Offers, report: Counts) -> list[str | None] | None:
     """Whether each product, or one of its variants, can be bought; None where most cells say something else."""
+    known: dict[object, str | None] = {}
     states: list[str | None] = []
-    said, unread = 0, Counts()
-    for product in products:
-        found = set()
-        for place, row in product.offers:
-            cell = row.get(name)
-            state = state_of(cell)
-            if state is None and not is_missing(cell):
+    filled, unread = 0, Counts()
+    for place, row in zip(offers.places, offers.rows, strict=True):
+        cell = row.get(name)
+        if not isinstance(cell, str) or cell not in known:
+            known[str(cell)] = state_of(cell)
+        state = known[str(cell)]
+        states.append(state)
+        if not is_missing(cell):
+            filled += 1
+            if state is None:
                 unread.count(f"cells of {name} that do not say whether there is any", f"{place}: {str(cell)[:40]!r}")
-            found.add(state)
-        states.append(next((state for state in _ORDER if state in found), None))
-        said += any(not is_missing(row.get(name)) for _, row in product.offers)
-    if 2 * sum(state is not None for state in states) < said:
+    if 2 * sum(unread.counts.values()) > filled:
         return None
     report.counts.update(unread.counts)
     report.examples.update(unread.examples)
-    return states
+    return [min(filter(None, own), key=_ORDER.index, default=None) for own in offers.by_product(states)]
 
 
-def _stock(name: str, products: Sequence[_Rows], decimal: str | None) -> list[int | float | None] | None:
+def _stock(name: str, offers: _Offers, decimal: str | None) -> list[int | float | None] | None:
     """How many there are of each product: of one with variants the sum; None where a cell is no number."""
-    cells = [row.get(name) for product in products for _, row in product.offers]
+    cells = [row.get(name) for row in offers.rows]
     read = read_amounts([None if is_missing(cell) or cell == "parent" else cell for cell in cells],
                         decimal=cast("Decimal | None", decimal), money=False)  # fmt: skip
     if read.unread or read.faults or any(len(numbers) > 1 for numbers in read.values):
         return None
-    numbers = iter(read.values)
     sums: list[int | float | None] = []
-    for product in products:
-        of_product = [value[0] for _, value in zip(product.offers, numbers, strict=False) if value]
-        total = sum(of_product)
-        sums.append(None if not of_product else int(total) if total == int(total) else total)
+    for own in offers.by_product(read.values):
+        values_found = [numbers[0] for numbers in own if numbers]
+        total = sum(values_found)
+        sums.append(None if not values_found else int(total) if total == int(total) else total)
     return sums
 
 
@@ -226,21 +258,21 @@ def _stock(name: str, products: Sequence[_Rows], decimal: str | None) -> list[in
 def named_values(columns: ShopColumns, row: Row, product: Row) -> dict[str, list[str]]:
     """The values that a row has under names that are cells too: "Size" of "Option1 Name", with "S"."""
     # product: The row of its product, which may alone have the names.
-    found: dict[str, list[str]] = {}
+    values_found: dict[str, list[str]] = {}
     for name, value in columns.options:
         own, values = text_of(row.get(name)) or text_of(product.get(name)), text_of(row.get(value))
         if own and values and own.lower() != "title":  # Shopify's name where a product has no options
             several = [values] if name.lower().startswith("option") else _SEVERAL.split(values)
-            found.setdefault(own, []).extend(part.replace("\\,", ",") for part in several if part)
+            values_found.setdefault(own, []).extend(part.replace("\\,", ",") for part in several if part)
     for name, value in columns.listed:
         pairs = zip(*(str(row.get(cell) or "").split(",") for cell in (name, value)), strict=False)
         for label, text in pairs:
             if (label := label.partition(":")[0].strip()) and (text := text.rpartition(":")[0].strip() or text.strip()):
-                found.setdefault(label, []).append(text)
+                values_found.setdefault(label, []).append(text)
     for name in columns.named:
         for label, texts in _pairs_in(row.get(name)):
-            found.setdefault(label, []).extend(texts)
-    return found
+            values_found.setdefault(label, []).extend(texts)
+    return values_found
 
 
 _SEVERAL = re.compile(r"\s*(?<!\\)[,;|]\s*")
@@ -261,23 +293,10 @@ def _pairs_in(cell: object) -> Iterable[tuple[str, list[str]]]:
             yield name.strip().strip('"'), [text for text in value.strip().strip('"').split("|") if text]
 
 
-@dataclass(frozen=True)
-class _Rows:
-    """The rows of one product: its own, and those of its variants."""
-
-    place: str
-    row: Row
-    variants: Sequence[Variant]
-
-    @property
-    def offers(self) -> list[tuple[str, Row]]:
-        """What is sold: the variants, or the product itself where there are none."""
-        return [(variant.place, variant.row) for variant in self.variants] or [(self.place, self.row)]
-
-    def values(self, name: str) -> Any:
-        """A cell of the product; of one whose variants differ, all their values."""
-        found = list(dict.fromkeys(text for _, row in self.offers if (text := text_of(row.get(name)))))
-        return found if len(found) > 1 else self.row.get(name)
+def _of_offers(name: str, row: Row, own: Sequence[Row]) -> Any:
+    """A cell of a product; of one whose variants differ in it, all their values."""
+    values_found = list(dict.fromkeys(text for offer in own if (text := text_of(offer.get(name)))))
+    return values_found if len(values_found) > 1 else row.get(name)
 
 
 # The columns of a table of products as typed fields: prices and numbers as numbers, the rest as text.
@@ -291,20 +310,22 @@ _TAKEN = frozenset((
 _CODE = re.compile(r"0\d")
 
 
+class Fields(dict[str, pa.Array]):
+    """Columns by name; what is put in becomes a column of Arrow at once, since texts of Python are large."""
+
+    def __setitem__(self, name: str, values: list[Any]) -> None:
+        super().__setitem__(name, pa.array(values))
+
+
 def field_columns(
-    columns: ShopColumns,
-    products: Sequence[tuple[str, Row, Sequence[Variant]]],
-    prices: Prices,
-    decimal: str | None,
-    report: Counts,
-) -> dict[str, list[Any]]:
+    columns: ShopColumns, products: Sequence[Product], prices: Prices, decimal: str | None, report: Counts
+) -> Fields:
     """The fields of products: from the name to (products,) values, None where a product has none."""
-    # products: (place, cells, variants) of each.
     # The price is called "price" and the brand "brand", whatever their columns are called; other columns keep their
     # names. A price range has two values. What says whether there is any becomes "availability" and "stock".
-    every = [_Rows(*product) for product in products]
-    rows = [product.row for product in every]
-    fields: dict[str, list[Any]] = {}
+    rows = [row for _, row, _ in products]
+    offers = _Offers.of(products)
+    fields = Fields()
     if columns.prices:
         fields["price"] = _as_values([numbers for numbers, _ in prices.paid])
         fields["currency"] = [currency if numbers else None for numbers, currency in prices.paid]
@@ -317,40 +338,40 @@ def field_columns(
     if columns.description:
         fields["description"] = [text_of(row.get(columns.description)) for row in rows]
     state, stock = columns.availability, columns.stock
-    numbers = _stock(stock, every, decimal) if stock else None
-    if state is None and numbers is None and stock and all(
-        state_of(row.get(stock)) or is_missing(row.get(stock)) for row in rows
-    ):  # fmt: skip
+    numbers = _stock(stock, offers, decimal) if stock else None
+    of_stock = [row.get(stock) for row in rows] if stock and numbers is None and state is None else []
+    if of_stock and all(is_missing(cell) or state_of(cell) for cell in of_stock):
         state = stock  # "in stock", "sold out"
-    new = {name: value for name, value in
-           (("availability", state and _states(state, every, report)), ("stock", numbers))
-           if value and any(entry is not None for entry in value)}  # fmt: skip
-    several = any(product.variants for product in every)
+    new = {name: values for name, values in
+           (("availability", _states(state, offers, report) if state else None), ("stock", numbers))
+           if values and any(value is not None for value in values)}  # fmt: skip
+    several = len(offers.rows) > len(rows)
     for name in columns.others:
         if name in columns.money or name.lower() in new:
             continue
-        cells = [product.values(name) for product in every] if several and name in columns.differing else [
-            row.get(name) for row in rows
-        ]  # fmt: skip
+        cells = [row.get(name) for row in rows]
+        if several and name in columns.differing:
+            cells = [_of_offers(name, row, own)
+                     for row, own in zip(rows, offers.by_product(offers.rows), strict=True)]  # fmt: skip
         fields[_free(name, fields)] = _typed(cells, decimal)
     if columns.attributes:
         _add_attributes(columns.attributes, products, fields, decimal, report)
-    for name, values in (new | _named_fields(columns, every)).items():
+    for name, values in (new | _named_fields(columns, products)).items():
         fields[_free(name, fields)] = values
     return fields
 
 
-def _named_fields(columns: ShopColumns, products: Sequence[_Rows]) -> dict[str, list[Any]]:
+def _named_fields(columns: ShopColumns, products: Sequence[Product]) -> dict[str, list[Any]]:
     """The values with names of each product and of its variants, as fields."""
     fields: dict[str, list[Any]] = {}
     if not (columns.options or columns.listed or columns.named):
         return fields
-    for at, product in enumerate(products):
-        found: dict[str, dict[str, None]] = {}
-        for row in (product.row, *(variant.row for variant in product.variants)):
-            for name, values in named_values(columns, row, product.row).items():
-                found.setdefault(name, {}).update(dict.fromkeys(values))
-        for name, distinct in found.items():
+    for at, (_, product, variants) in enumerate(products):
+        values_found: dict[str, dict[str, None]] = {}
+        for row in (product, *(variant.row for variant in variants)):
+            for name, values in named_values(columns, row, product).items():
+                values_found.setdefault(name, {}).update(dict.fromkeys(values))
+        for name, distinct in values_found.items():
             fields.setdefault(name, [None] * len(products))[at] = list(distinct)
     return {
         name: [cell and cell[0] for cell in cells] if all(cell is None or len(cell) == 1 for cell in cells) else cells
@@ -359,7 +380,7 @@ def _named_fields(columns: ShopColumns, products: Sequence[_Rows]) -> dict[str, 
 
 
 def _add_attributes(
-    column: str, products: Sequence[tuple[str, Row, Any]], fields: dict[str, list[Any]], decimal: str | None,
+    column: str, products: Sequence[Product], fields: Fields, decimal: str | None,
     report: Counts,
 ) -> None:  # fmt: skip
     cells = [row.get(column) for _, row, _ in products]

@@ -134,7 +134,7 @@ def _products() -> Callable[[], AbstractContextManager[Any]] | None:
 
     plain = {(torch.Tensor, torch.float32), (torch.nn.Parameter, torch.float32)}
 
-    class Products(TorchFunctionMode):  # of this thread only
+    class _Products(TorchFunctionMode):  # of this thread only
         def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             if function is functional.linear and not kwargs:
                 values, weight, bias = (*args, None)[:3]
@@ -143,7 +143,7 @@ def _products() -> Callable[[], AbstractContextManager[Any]] | None:
                     return linear(values, weight, bias, "none", [], "")
             return function(*args, **(kwargs or {}))
 
-    return Products
+    return _Products
 
 
 def to_tensor(batch: Sequence[NDArray[Any]], device: str, dtype: torch.dtype) -> torch.Tensor:

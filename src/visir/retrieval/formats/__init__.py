@@ -751,9 +751,8 @@ def read_file(path: str | Path, *, format: str | None = None, **options: Any) ->
     check_written(path)
     form = format or run_form(path)
     with gc_paused():
-        if form == "table":
-            return _read_rows(path, **options)
-        return FORMATS.get(form or _format_of(path)).read(path, **options)
+        read = _read_rows if form == "table" else FORMATS.get(form or _format_of(path)).read
+        return read(path, **options)
 
 
 def run_form(path: str | Path) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -310,7 +310,8 @@ class InvertedIndex(StoredIndex[SparseEmbeddings]):
             )
         check_depth(k)
         wanted = min(max(k, settings.candidates or max(10 * k, 100)), MOST)
-        retrieved = super().search(first, wanted, **{**asdict(settings), "candidates": 0})
+        of_search = {each.name: getattr(settings, each.name) for each in fields(settings) if each.metadata["search"]}
+        retrieved = super().search(first, wanted, **{**of_search, "candidates": 0})
         ordered = queries.select(query_ids)
         hits = self._scored(rows, ordered, retrieved, settings.threads)
         held = rows.parts[0].encoder
