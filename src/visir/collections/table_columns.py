@@ -137,9 +137,10 @@ def _text_table(path: Path, layout: TextLayout, columns: list[str]) -> ColumnTab
         pcsv.ConvertOptions(column_types=dict.fromkeys(columns, pa.string()), strings_can_be_null=False),
     )
     lines = data.count(b"\n", start, end) + 1
+    again = layout.has_header and all(data.find(name.encode(), start) >= 0 for name in columns)  # it may be there again
     del data
     cells: dict[str, Cells] = {name: read[name].combine_chunks() for name in columns}
-    if layout.has_header and _is_in(columns, read):
+    if again and _is_in(columns, read):
         return None  # the header again, which is a fault
     first = 2 if layout.has_header else 1
     if delimiter == "|":  # bars stand with a space behind them
