@@ -97,7 +97,7 @@ def test_columns_are_never_guessed_between_two(write) -> None:
 def test_table_faults_have_lines(write) -> None:
     with refused(CollectionError, "t.csv", "line 3", "1 values for 2 columns"):
         open_collection(write("t.csv", "image,text\na.png,x\nb.png\n"))
-    with refused(CollectionError, code="column-named-twice", hint=False):
+    with refused(CollectionError, code="column-named-twice", hint="caption_1"):
         open_collection(write("t.csv", "image,text,text\n"), format="table")
     with pytest.raises(CollectionError, match=r"t\.jsonl, line 2: not valid JSON"):
         open_collection(write("t.jsonl", '{"image":"a","text":"x"}\n{oops\n'))
