@@ -43,6 +43,8 @@ PARTS.update(
         "check library": "visir.library.check:check_beside_manifest",
         "check parts": "visir.encoders.parts_folder:check_parts",
         "results of mteb": "visir.evaluation.mteb:read_mteb",
+        # what searches exactly, for kinds of index that search nearly
+        "usual kind of index": "visir.retrieval.kinds:usual_kind",
         # the picture of an id of a collection
         "picture of": "visir.collections.check:picture_of",
         # which module has which family of models

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import socket
 import sys
 import threading
@@ -160,10 +161,13 @@ class PartLease:
         self._thread = threading.Thread(target=self._renew, name="lease", daemon=True)
 
     @classmethod
-    def take(cls, place: SharedPlace, part: str, last: LeaseState | None, seconds: float) -> PartLease | None:
-        """Claim a part that nobody holds."""
+    def take(
+        cls, place: SharedPlace, part: str, last: LeaseState | None, seconds: float, writer: str = ""
+    ) -> PartLease | None:
+        """Claim a part that nobody holds; `writer` as of `SharedFolder.create`."""
         state = LeaseState(part, 1 if last is None else last.generation + 1, time.time())
-        return cls(place, state, seconds) if place.create(state.name, about_process(process=_this_process())) else None
+        is_taken = place.create(state.name, about_process(process=_this_process()), writer)
+        return cls(place, state, seconds) if is_taken else None
 
     @property
     def writer(self) -> str:
@@ -204,7 +208,7 @@ def alone(place: SharedPlace, name: str, waiting: str, seconds: float = LEASE_SE
     while lease is None:
         state = patiently(lease_states, place).get(name)
         if state is None or not is_at_work(place, state, seconds):
-            lease = patiently(PartLease.take, place, name, state, seconds)
+            lease = patiently(PartLease.take, place, name, state, seconds, f"{name}.{secrets.token_hex(4)}")
         elif time.monotonic() - started > _QUIET_SECONDS and started:
             print(f"visir: {waiting}", file=sys.stderr)  # noqa: T201
             started = 0.0
@@ -215,6 +219,10 @@ def alone(place: SharedPlace, name: str, waiting: str, seconds: float = LEASE_SE
             yield
     finally:
         with suppress(UnreachableError):
+            # Claims that killed processes had begun to write; one that lives and waits begins again.
+            for path in (place.folder / LEASES).glob(".new-*") if isinstance(place, SharedFolder) else ():
+                if path.name.startswith(f".new-{name}."):
+                    place.clear(LEASES, path.name.removeprefix(".new-"))
             for claim in place.listing(LEASES):
                 if claim.startswith(f"{name}."):
                     place.remove(f"{LEASES}/{claim}")

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+import visir.plugins as plugins
 from visir.arrays import load_array
 from visir.display import Displayed, brief, counted, listed
 from visir.errors import ConfigurationError, EmbeddingError, VisirError
@@ -396,12 +397,11 @@ class StoredIndex(Index[Vectors]):
         wanted, rows = getattr(self.settings, "recall", 0.0), self._state.rows
         if not wanted:
             return
-        from visir.retrieval.kinds import KINDS, USUAL_KINDS, form_of
         from visir.retrieval.recall import calibrated
 
-        kind = KINDS.get(USUAL_KINDS[form_of(rows.parts[0])]).index()
+        kind = plugins.part("usual kind of index")(rows.parts[0]).index()
         same = {"similarity": self.settings.similarity} if hasattr(self.settings, "similarity") else {}
-        exact: Any = kind(IndexState(rows, None), kind.settings_type(**same))  # type: ignore[call-arg, attr-defined]
+        exact: Any = kind(IndexState(rows, None), kind.settings_type(**same))
         effort, self.recall = calibrated(self, exact, self._efforts(rows), wanted, queries)
         self.settings = replace(self.settings, **effort)
         self._about = self._how(self.settings)

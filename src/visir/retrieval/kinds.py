@@ -201,6 +201,11 @@ def build_index(
     return kind_for(form_of(vectors), vectors.encoder.name, kind).build(vectors, out, **options)
 
 
+def usual_kind(vectors: Vectors) -> Kind:
+    """Return the kind that searches vectors exactly, which is the one where none is named."""
+    return KINDS.get(USUAL_KINDS[form_of(vectors)])
+
+
 def kind_for(form: VectorForm, maker: str, kind: str | None = None) -> Kind:
     """Return the kind of an index of vectors."""
     entry = KINDS.get(kind or USUAL_KINDS[form])

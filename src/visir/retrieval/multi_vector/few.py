@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+import visir.retrieval.few as dense
 from visir.records.columns import rows_of_spans
-from visir.retrieval import few as dense
 
 Array = NDArray[Any]
 

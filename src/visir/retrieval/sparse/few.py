@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+import visir.retrieval.few as dense
 from visir.records.columns import owners, rows_of_spans
-from visir.retrieval import few as dense
 from visir.retrieval.sparse.kernels import BLOCK, EDGES, GRADE, GRADES, LEVELS
 
 Array = NDArray[Any]
