@@ -16,8 +16,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cached_property
-from pathlib import Path
 from typing import Any, TypeVar
+
+from visir.plugins import same_python
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 FEW = 2**25
@@ -145,10 +146,10 @@ def _ready(given: Any, numbers: int) -> bool:
 
 def _compile_meanwhile(loop: CompiledLoop) -> None:
     """Have another process compile the loops of a file; what it cannot keep on disk is compiled here."""
-    root = str(Path(__file__).parents[1])
+    python, environment = same_python()
     with suppress(OSError):
         subprocess.run(
-            [sys.executable, "-c", _REHEARSAL, root, loop.__module__],
+            [*python, "-c", _REHEARSAL, loop.__module__], env=environment,
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             start_new_session=True, check=False,
         )  # fmt: skip
@@ -159,11 +160,10 @@ def _compile_meanwhile(loop: CompiledLoop) -> None:
 
 _REHEARSAL = """
 import importlib, os, sys
-sys.path.insert(0, sys.argv[1])
 os.nice(5) if hasattr(os, "nice") else None
 from visir.jit import compiling
 with compiling():
-    importlib.import_module(sys.argv[2]).rehearse()
+    importlib.import_module(sys.argv[1]).rehearse()
 """
 
 

@@ -7,6 +7,8 @@ too, and costs no search through the installed packages.
 
 from __future__ import annotations
 
+import os
+import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -42,6 +44,13 @@ def load_target(target: str) -> Any:
 def part(name: str) -> Any:
     """What a room above gives under this name."""
     return load_target(PARTS[name])
+
+
+def same_python() -> tuple[list[str], dict[str, str]]:
+    """The command and the environment of another Python that finds the code which this one finds, and no other."""
+    # `python -c` and `python -m` look into the working folder first: there may be a `numba.py` of anybody's.
+    places = [os.path.abspath(place) for place in sys.path]  # noqa: PTH100 - "" is the working folder, where it counts
+    return [sys.executable, "-P"], {**os.environ, "PYTHONPATH": os.pathsep.join(places)}
 
 
 def plugins(group: str) -> Iterator[tuple[str, Any]]:

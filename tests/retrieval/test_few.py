@@ -261,6 +261,23 @@ assert all((run.indices == runs[0].indices).all() and (run.scores == runs[0].sco
     assert done.returncode == 0, done.stderr
 
 
+def test_what_compiles_takes_no_code_from_the_working_folder(tmp_path: Path) -> None:
+    """A folder of somebody's photos may hold a `numba.py`, or a `visir` folder; it is no place of code."""
+    for name in ("numba.py", "visir.py", "scipy.py"):
+        (tmp_path / name).write_text("open('ran', 'w').close()")
+    program = """
+import importlib, sys
+from visir import jit
+jit._compile_meanwhile(next(loop for name, loop in jit._loops.items() if name.startswith("visir.retrieval.kernels.")))
+"""
+    program = program.replace("from visir import jit", "from visir import jit; import visir.retrieval.kernels")
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    command = [sys.executable, "-P", "-c", program]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / "ran").exists()
+
+
 def test_a_search_of_few_vectors_waits_for_no_thread_that_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*arguments: object) -> None:
         raise AssertionError("other threads are used")

@@ -15,6 +15,7 @@ import pytest
 from test_altered_files import KINDS
 
 import visir
+from refusals import refused
 from visir.errors import VisirError
 from visir.storage import MANIFEST
 from visir.storage.manifest import FileRecord, Manifest
@@ -125,3 +126,9 @@ def test_values_of_a_result_are_numbers(file: str, path: tuple[str, ...], odd: A
     written(forged, exchanged(values_of(forged), path, odd))
     with pytest.raises(VisirError, match=r"result\.json: damaged"):
         visir.open(tmp_path / "result")
+
+
+def test_an_option_that_a_folder_does_not_take_is_no_damage(tmp_path: Path) -> None:
+    KINDS["result"].write(tmp_path / "result")
+    with refused(VisirError, "takes no language_column=", code="folder-visir-made-takes", hint=False):
+        visir.open(tmp_path / "result", language_column="x")

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-import visir
 from manifests import write_json
 from refusals import refused
 from visir.cli.main import app
@@ -120,7 +119,7 @@ def test_an_audit_end_to_end_and_again_from_what_is_there(tmp_path: Path, monkey
     assert first.without.shape == first.with_shortcuts.shape == (2, 1)
     trial = read_json(out / "bits6" / "seed0" / TRIAL_FILE)
     assert trial["evaluations"]["with"] == "bits:6?digits=sklearn&placement=packed"
-    again = visir.shortcuts.audit(SMALL, out=out, bits=(0, 6))  # a recipe is a dictionary too
+    again = audit(SMALL, out=out, bits=(0, 6))  # a recipe is a dictionary too
     assert repr(again).startswith("Audit(small)\n  rsum without shortcuts: 0 bits ")
     assert again.to_markdown().startswith("Shortcut audit of small") or "| trained with" in again.to_markdown()
     assert np.array_equal(first.without, again.without)

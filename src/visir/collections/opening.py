@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from inspect import signature
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
@@ -274,14 +275,18 @@ def open(
         kind = _kind_of_folder(source)
         if f"folder {kind}" in PARTS:
             given = {"images": images, "split": split, "language": language, "judgements": judgements}
+            read = part(f"folder {kind}")
+            known = signature(read).parameters
             unused = [name for name, value in given.items() if value is not None]
+            takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values())
+            unused += [] if takes_any else [name for name in options if name not in known]
             if unused:
                 raise CollectionError(
                     f"{source}: a folder that visir made ({kind}) takes no {unused[0]}=.",
                     code="folder-visir-made-takes",
                 )
             with reading_folder(source):
-                return part(f"folder {kind}")(source, **options)
+                return read(source, **options)
         if kind in _NO_RECORD:
             raise CollectionError(
                 f"{source}: {_NO_RECORD[kind][0]}, which is no result.", hint=_NO_RECORD[kind][1], code="no-record-here"

@@ -385,13 +385,15 @@ _MOST_TABLES = 20
 
 def _tables_not_read(draft: SourceDraft, kind: SourceKind[Any]) -> list[str]:
     """Notes on tables among photos that may hold their captions, each with the call that reads it."""
+    if not draft.tables_beside:
+        return []
     stems = {stem for name in draft.ids for stem in (name, name.rpartition(".")[0])}
     notes = []
     for name in [name for name in draft.tables_beside if name.rpartition(".")[0] not in stems][:_MOST_TABLES]:
         path = draft.root / name
-        format = _first_format(path, kind)
         if _is_list_of_downloads(path):
             continue
+        format = _first_format(path, kind)
         if format is not None and not format.last:
             notes.append(f"{name} is not read ({format.title}): visir.open({str(path)!r}) reads it")
         elif any(other.advice(path) for _, other in kind.formats.items()):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from abc import ABC, abstractmethod
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from visir.errors import VisirError
 from visir.files import json_bytes
+from visir.plugins import same_python
 from visir.progress import Progress
 from visir.records import Collection, Result
 from visir.storage import MANIFEST, FolderKind, Manifest, put, read_written_json
@@ -194,10 +194,11 @@ def run_trials(trials: Sequence[TrainingTrial], out: Path, *, jobs: int | None =
         folder = trial.folder(out)
         put(folder, TRIAL, {TRIAL_FILE: json_bytes(trial.to_dict())}, keep=[LOG_FILE])
         kind = f"{type(trial).__module__}:{type(trial).__qualname__}"
+        python, environment = same_python()
         with (folder / LOG_FILE).open("ab") as stream:
             process = subprocess.run(
-                [sys.executable, "-m", "visir.studies.trial", kind, str(out), str(folder)],
-                env={**os.environ, "OMP_NUM_THREADS": "1"},
+                [*python, "-m", "visir.studies.trial", kind, str(out), str(folder)],
+                env={**environment, "OMP_NUM_THREADS": "1"},
                 stdout=stream,
                 stderr=subprocess.STDOUT,
                 check=False,
