@@ -23,17 +23,10 @@ from visir.retrieval.clustering import faiss_threads, load_faiss, train_centroid
 from visir.retrieval.index import Finder
 from visir.retrieval.rows import DENSE, LARGEST, Rows
 from visir.retrieval.scan import best_of
-from visir.retrieval.settings import recall, setting
+from visir.retrieval.settings import DenseSettings, recall, setting
 from visir.retrieval.vectors import BLOCK, Side
 from visir.storage import FolderChange
 from visir.threads import Share, cores, piece, spread
-
-
-@dataclass(frozen=True)
-class DenseSettings:
-    """The settings of every index of dense vectors."""
-
-    similarity: str = setting("cosine", "cosine, or dot: vectors as they are", among=("cosine", "dot"))
 
 
 @dataclass(frozen=True)

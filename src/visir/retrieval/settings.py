@@ -42,6 +42,13 @@ def recall() -> Any:
     )
 
 
+@dataclass(frozen=True)
+class DenseSettings:
+    """The settings of every index of dense vectors."""
+
+    similarity: str = setting("cosine", "cosine, or dot: vectors as they are", among=("cosine", "dot"))
+
+
 def settings_of(kind: str, type_: type[T], given: Mapping[str, Any]) -> T:
     """Make an instance of a settings dataclass."""
     fields_by_name = {field.name: field for field in fields(type_)}  # type: ignore[arg-type]
@@ -108,7 +115,8 @@ class Kind:
     # The vectors that it indexes: `Embeddings` ("dense"), `SparseEmbeddings` ("sparse") or `MultiVectorEmbeddings`
     # ("multi-vector").
     vectors: VectorForm
-    module: str  # "package.module:Class", a `Finder`, or an `Index` of its own; imported when the kind is used
+    # A `Finder`, or an `Index` of its own; or "package.module:Class", imported when the kind is used.
+    module: str | type[Any]
     extra: str = ""  # the extra of visir that installs `packages`; "" when none is needed
     packages: tuple[str, ...] = ()  # the import names of the packages that it needs
     # Kinds of the same engine for vectors of the other forms; a library with this kind has them too.
@@ -116,6 +124,8 @@ class Kind:
 
     def described(self) -> type[Any]:
         """Return the class without a check of its packages, to read its settings."""
+        if not isinstance(self.module, str):
+            return self.module
         module, _, name = self.module.partition(":")
         described: type[Any] = getattr(import_module(module), name)
         return described
