@@ -71,7 +71,7 @@ class ResidualCodec:
         for start in range(0, len(vectors), _BLOCK):
             block = np.ascontiguousarray(vectors[start : start + _BLOCK], np.float32)
             nearest = nearest_centroids(block, self.centroids, _PURPOSE)
-            pack = _pack if pays(_COST * block.size, _pack) else _pack_in_numpy
+            pack: Any = _pack if pays(_COST * block.size, _pack) else _pack_in_numpy
             pack(*map(plain, (block, nearest, self.centroids, edges)), self.bits, codes[start : start + len(block)])
         return CompressedVectors(self, codes)
 
@@ -104,7 +104,7 @@ class CompressedVectors:
         decoded = np.empty(self.shape, np.float32)
         for start in range(0, len(decoded), _BLOCK):
             codes, out = np.ascontiguousarray(self.codes[start : start + _BLOCK]), decoded[start : start + _BLOCK]
-            unpack = _unpack if pays(_COST * out.size, _unpack) else _unpack_in_numpy
+            unpack: Any = _unpack if pays(_COST * out.size, _unpack) else _unpack_in_numpy
             unpack(*map(plain, (codes, self.codec.centroids, self.codec.steps)), self.codec.bits, self.codec.unit, out)
         return decoded if dtype is None else decoded.astype(dtype, copy=False)
 

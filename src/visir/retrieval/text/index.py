@@ -496,7 +496,7 @@ class TextIndex(Displayed):
         asked = looked_up.arrays()
         arrays = tuple(map(plain, (*asked, postings.starts, postings.documents, self.gains)))
         compiled = pays(8 * len(self) * sum(map(len, asked)), kernels.score)
-        score = kernels.score if compiled else kernels.score_in_numpy
+        score: Any = kernels.score if compiled else kernels.score_in_numpy
         rows, scores = score(*arrays, len(self), float(self.bm25f.k1))
         if within is not None:
             rows, scores = rows[within[rows]], scores[within[rows]]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -234,7 +235,7 @@ class Spelling:
         most = 1 if len(word) <= 5 else 2
         mark = np.bitwise_or.reduce(_marks(codes))
         compiled = pays(64 * len(self.words), kernels.near)
-        near = kernels.near if compiled else kernels.near_in_numpy
+        near: Any = kernels.near if compiled else kernels.near_in_numpy
         numbers, distances = near(plain(codes), mark, *map(plain, self._packed), most)
         usable = (self.frequencies[numbers] >= at_least) & (distances > 0)
         numbers, distances = numbers[usable], distances[usable]
