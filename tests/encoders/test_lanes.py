@@ -6,8 +6,10 @@ import json
 import multiprocessing
 import subprocess
 import sys
+import tarfile
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ from PIL import Image
 from torch.nn import functional
 
 import visir
-from visir.encoders import Encoder, Store, encode_detailed, lanes
+from visir.encoders import Encoder, Store, encode_detailed, encode_parts, lanes
 from visir.encoders.devices import is_amd_avx512
 from visir.encoders.models import precision
 from visir.errors import ImageError
@@ -126,6 +128,57 @@ def test_pieces_are_cut_by_the_numbers_of_rows_alone() -> None:
         begun = list(lanes.pieces(stop, 45, 16, 45))
         assert begun[0].start == stop and begun[1:] == whole[-len(begun) + 1 :][: len(begun) - 1]
     assert list(lanes.pieces(16, 32, 16, 45)) == whole[2:4]  # a shard
+
+
+def tar(place: Path, files: list[Path]) -> Path:
+    with tarfile.open(place, "w") as shard:
+        for path in files:
+            shard.add(path, path.name)
+    return place
+
+
+def test_parts_are_made_in_lanes_to_the_same_bytes(folder: Path, model: Encoder, tmp_path: Path) -> None:
+    shard = tar(tmp_path / "0.tar", photos(folder))
+    made: dict[tuple[int, int, int | None], Any] = {}
+    for cores, size, workers in ((1, 16, None), (2, 16, None), (3, 16, None), (2, 8, None), (2, 16, 2)):
+        torch.set_num_threads(cores)
+        seen: set[str] = set()
+        with watched(model, seen):
+            parts = encode_parts(model, shard, tmp_path / f"{cores} {size} {workers}", batch_size=size, workers=workers)
+        [made[cores, size, workers]] = parts.parts
+        assert parts.images == PHOTOS and (cores == 1 or all(name.startswith("lane") for name in seen))
+    first = made.pop((1, 16, None))
+    assert first.ids.to_pylist() == [f"0.tar/{number:02}" for number in range(PHOTOS)]
+    for other in made.values():
+        assert np.array_equal(other.vectors, first.vectors) and other.ids.equals(first.ids)
+    alone = vectors(model, photos(folder), tmp_path / "store")
+    assert np.abs(first.vectors - alone).max() < 1e-5
+
+
+def test_broken_pictures_of_a_part_are_set_aside_in_lanes(folder: Path, model: Encoder, tmp_path: Path) -> None:
+    torch.set_num_threads(2)
+    (tmp_path / "03.png").write_bytes(b"no picture")
+    files = [path if path.name != "03.png" else tmp_path / "03.png" for path in photos(folder)]
+    (tmp_path / "source").mkdir()
+    tar(tmp_path / "source" / "0.tar", files)
+    tar(tmp_path / "source" / "1.tar", [tmp_path / "03.png"])
+    done = encode_parts(model, tmp_path / "source", tmp_path / "parts", skip_broken=True, ids="key")
+    assert (done.images, done.broken) == (PHOTOS - 1, 2)
+    assert "03" not in {name for part in done.parts for name in part.ids.to_pylist()}
+
+
+@contextmanager
+def watched(model: Encoder, seen: set[str]) -> Iterator[None]:
+    """Note which threads compute."""
+    forward = type(model).forward
+
+    def noted(self: Any, *arguments: Any) -> Any:
+        seen.add(threading.current_thread().name)
+        return forward(self, *arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(model), "forward", noted)
+        yield
 
 
 @pytest.mark.parametrize("fault", [KeyboardInterrupt, ValueError])
