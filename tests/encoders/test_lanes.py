@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tiny_late
+import tiny_sentence
 import tiny_transformers
 import torch
 from numpy.typing import NDArray
@@ -22,10 +24,12 @@ from PIL import Image
 from torch.nn import functional
 
 import visir
-from visir.encoders import Encoder, Store, encode_detailed, encode_parts, lanes
+from visir.encoders import Encoder, Store, encode_detailed, encode_parts, lanes, load_cross_encoder
 from visir.encoders.devices import is_amd_avx512
 from visir.encoders.models import precision
+from visir.encoders.pairs import match_pairs
 from visir.errors import ImageError
+from visir.records import Items
 
 PHOTOS = 45  # whole pieces, and small ones at the end
 TEXTS = [f"{'a small dog and a red boat ' * (number % 4)}number {number}" for number in range(70)]
@@ -165,6 +169,50 @@ def test_broken_pictures_of_a_part_are_set_aside_in_lanes(folder: Path, model: E
     done = encode_parts(model, tmp_path / "source", tmp_path / "parts", skip_broken=True, ids="key")
     assert (done.images, done.broken) == (PHOTOS - 1, 2)
     assert "03" not in {name for part in done.parts for name in part.ids.to_pylist()}
+
+
+@pytest.mark.parametrize("kind", ["colpali", "colqwen2"])
+def test_several_vectors_of_a_picture_depend_on_no_other_picture(folder: Path, tmp_path: Path, kind: str) -> None:
+    tiny_late.save(kind, tmp_path / kind)
+    late = visir.load(str(tmp_path / kind), device="cpu")
+    random, source = np.random.default_rng(1), []
+    for number in range(11):  # of several shapes: other numbers of vectors
+        size = (20 + 30 * (number % 3), 40)
+        source.append(Image.fromarray(random.integers(0, 256, (*size, 3), np.uint8)))
+    torch.set_num_threads(1)
+    alone = [vectors(late, [picture], tmp_path / f"alone {row}") for row, picture in enumerate(source)]
+    for cores, size in ((1, 8), (2, 8), (3, 3)):
+        torch.set_num_threads(cores)
+        made = visir.encode(late, source, store=Store(tmp_path / f"{cores} {size}"), batch_size=size)
+        assert np.array_equal(np.asarray(made.vectors), np.concatenate(alone))
+
+
+@pytest.mark.parametrize("kind", ["blip", "texts"])
+def test_pairs_are_matched_in_lanes_to_the_same_bits(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    texts = Items.of_texts({str(number): text for number, text in enumerate(TEXTS)})
+    outer = visir.open(folder / "photos").items("image") if kind == "blip" else texts
+    if kind == "blip":
+        tiny_transformers.save("blip", tmp_path / "model")
+    else:
+        tiny_sentence.save_re_ranker(tmp_path / "model")
+    model = load_cross_encoder(str(tmp_path / "model"), device="cpu")
+    first, second = np.divmod(np.arange(5 * len(texts)), len(texts))
+    found, seen, match = [], set[str](), model.match_roles
+
+    def noted(*given: Any) -> NDArray[np.float32]:
+        seen.add(threading.current_thread().name.split("_")[0])
+        return match(*given)
+
+    monkeypatch.setattr(model, "pairs_at_once", 10)
+    monkeypatch.setattr(model, "match_roles", noted)
+    for cores in (1, 2, 3):
+        torch.set_num_threads(cores)
+        found.append(match_pairs(model, outer, texts, first, second, root=tmp_path / str(cores)).scores)
+        assert seen == ({"MainThread"} if cores == 1 else {"lane"}) and torch.get_num_threads() == cores
+        seen.clear()
+    assert np.array_equal(found[0], found[1]) and np.array_equal(found[0], found[2]) and np.ptp(found[0]) > 0
 
 
 @contextmanager

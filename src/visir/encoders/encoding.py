@@ -290,6 +290,8 @@ def _image_parts(
         return partial(encoder.embed_texts_with_images, paired, pixels)
 
     ids, lanes = items.ids.to_pylist(), lanes_of(encoder) if items.texts is None else None
+    if lanes is not None and encoder.form == "multi-vector":
+        size = 1  # hundreds of tokens a picture: products are large enough, and no vector depends on other pictures
     groups = _batches(start, len(items), size) if lanes is None else pieces(start, len(items), size, total)
     made = embedded(encoder, groups, _preparation(items, encoder), begin, ids.__getitem__, options, lanes)
     with closing(made):
