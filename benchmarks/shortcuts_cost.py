@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 from visir.training.build import build_model
 from visir.training.data import open_splits
 from visir.training.examples import build_examples
-from visir.training.fit import DualEncoder, Training
-from visir.training.inputs.base import EpochRandom
-from visir.training.learner import Processes
-from visir.training.loop import Share, StepPosition
+from visir.training.inputs import EpochRandom
+from visir.training.learner import DualEncoder
+from visir.training.loop import StepPosition, Training
+from visir.training.processes import Processes, Share
 from visir.training.recipe import Recipe, read_recipe
 from visir.training.shipped import find_recipe
 

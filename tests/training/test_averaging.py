@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from planted import objective, planted, recipe, towers
 from torch import nn
 
-from visir.training.fit import DualEncoder, Moved, Moving, RunningMean, Training, snapshot_steps
-from visir.training.learner import Processes, parameters_of
+from visir.training.learner import DualEncoder
+from visir.training.loop import Training
+from visir.training.optimiser import Moved, Moving, RunningMean, parameters_of, snapshot_steps
+from visir.training.processes import Processes
 from visir.training.recipe import Averaging
 
 

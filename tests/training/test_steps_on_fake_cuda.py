@@ -15,10 +15,11 @@ from torch import Tensor
 import fake_cuda
 from visir.encoders.towers.base import Head, HeadSpec, Tower, to_device
 from visir.encoders.towers.resnet import ResNetBackbone
-from visir.training.fit import DualEncoder
-from visir.training.inputs.base import TrainingExamples
-from visir.training.learner import Precision, Processes, build_optimiser, parameters_of
-from visir.training.loop import Loop, Share, StepPosition, TrainingError
+from visir.training.inputs import TrainingExamples
+from visir.training.learner import DualEncoder
+from visir.training.loop import Loop, StepPosition, TrainingError
+from visir.training.optimiser import Precision, build_optimiser, parameters_of
+from visir.training.processes import Processes, Share
 
 OBJECTIVES: dict[str, dict[str, Any]] = {
     "infonce": {"objective": {"name": "infonce", "temperature": 0.07, "learn_temperature": True}},

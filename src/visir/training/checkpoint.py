@@ -16,14 +16,12 @@ from visir.encoders.checkpoints import Layout
 from visir.errors import VisirError
 from visir.records import Collection, TaskFile, TaskSet
 from visir.storage import is_made_by_visir, recover
-from visir.training.fit import SAVE_SECONDS, FitResult, L, Report, fit
-from visir.training.folder import RECIPE_FILE, TrainingFolder, check_free, open_training_folder
-from visir.training.inputs.base import TrainingData
-from visir.training.learner import Processes
-from visir.training.loop import TrainingError, peak_memory
+from visir.training.inputs import TrainingData
+from visir.training.loop import SAVE_SECONDS, FitResult, L, Report, TrainingError, fit
+from visir.training.processes import Processes, peak_memory
 from visir.training.recipe import Regime
 from visir.training.settings import to_toml, with_new_keys
-from visir.training.trained import TrainedModel
+from visir.training.trained import RECIPE_FILE, TrainedModel, TrainingFolder, check_free, open_training_folder
 from visir.version import __version__
 
 # What a checkpoint says of how it came to be.
@@ -125,7 +123,7 @@ class Checkpoint:
         save_seconds: float = SAVE_SECONDS,
         save_every_epoch: bool = True,
     ) -> None:
-        """Train, and make the folder a checkpoint; see `visir.training.fit.fit`. `write` writes the model's files."""
+        """Train, and make the folder a checkpoint; see `visir.training.loop.fit`. `write` writes the model's files."""
         # Of a `TrainingError` the ids of the batch are then also in `stopped-batch.json`.
         processes = Processes.join(recipe.device)
         prepared = time.perf_counter() - self.began

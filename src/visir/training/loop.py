@@ -1,238 +1,55 @@
-"""One update of the weights: over one batch or several, at once or in chunks, in one process or several."""
+"""The training loop."""
 
 from __future__ import annotations
 
 import math
+import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+import threading
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from types import FrameType
+from typing import Any, Generic, NoReturn, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, distributed
+from torch import Tensor
 from torch.nn import functional
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
+from visir.display import Displayed
 from visir.encoders.towers.base import Inputs, to_device
-from visir.errors import VisirError
-from visir.training.inputs.base import Side, TrainingBatch, TrainingData
-from visir.training.learner import Learner, Precision, Processes, parameters_of, set_rates
-from visir.training.objectives.base import Losses, OwnQueries, VectorPairs
-
-# Memory: what a process took at most, and what a forward pass keeps for the backward pass.
-
-
-def peak_memory() -> dict[str, int]:
-    """Bytes that this process has held at most so far: "process" (where the system tells), "cuda" (where there is
-    one)."""
-    # A child's count begins with what its parent held when it was forked.
-    peaks: dict[str, int] = {}
-    if sys.platform != "win32":
-        import resource
-
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        peaks["process"] = peak if sys.platform == "darwin" else 1024 * peak  # bytes there, kilobytes elsewhere
-    if torch.cuda.is_initialized():
-        peaks["cuda"] = torch.cuda.max_memory_allocated()
-    return peaks
-
-
-def kept_bytes(forward: Callable[[], object], weights: Iterable[Tensor]) -> int:
-    """Bytes of the tensors that `forward` leaves for its backward pass, `weights` (which are there anyway) not
-    counted."""
-    # Counted through `torch.autograd.graph.saved_tensors_hooks`, so whatever the modules are. A tensor that is kept by
-    # several operations counts once.
-    weight_storages = {weight.untyped_storage().data_ptr() for weight in weights}
-    sizes: dict[int, int] = {}
-
-    def pack(tensor: Tensor) -> Tensor:
-        storage = tensor.untyped_storage()
-        if storage.data_ptr() not in weight_storages:
-            sizes[storage.data_ptr()] = storage.nbytes()
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        alive = forward()  # held until all is counted: freed memory would be used again under the same address
-    del alive
-    return sum(sizes.values())
-
-
-# Batches: every caption once per epoch, with its image; and how a batch is shared and cut.
-
-Rows = NDArray[np.int64]
-
-
-def batches_of_epoch(
-    captions: int, size: int, *, seed: int, epoch: int, anchors: Rows | None = None, per_image: int = 1
-) -> list[Rows]:
-    """The rows of `captions` captions, shuffled and cut into ceil(captions / size) batches."""
-    # The order depends on the seed and the epoch alone, so that an epoch can be run again after an interruption. The
-    # sizes differ by at most one: no short last batch, whose few negatives would make an easy step, and none left out.
-    # anchors: (captions,) the image of each; needed for `per_image`.
-    generator = np.random.default_rng([seed, epoch])
-    order = generator.permutation(captions)
-    if per_image > 1 and anchors is not None:
-        order = _grouped(order, anchors[order], per_image, generator)
-    return np.array_split(order, math.ceil(captions / size))
-
-
-def _grouped(order: Rows, anchors: Rows, size: int, generator: np.random.Generator) -> Rows:
-    """The rows in groups of at most `size` of one anchor; the groups in random order."""
-    by_anchor = np.argsort(anchors, kind="stable")
-    _, first, counts = np.unique(anchors[by_anchor], return_index=True, return_counts=True)
-    place = np.arange(len(order)) - np.repeat(first, counts)  # within the captions of an anchor, in shuffled order
-    starts = np.flatnonzero(place % size == 0)
-    group = np.cumsum(place % size == 0) - 1
-    rank = generator.permutation(len(starts))
-    grouped: Rows = order[by_anchor][np.argsort(rank[group], kind="stable")]
-    return grouped
-
-
-def steps_per_epoch(captions: int, size: int, accumulate: int = 1) -> int:
-    """How many updates an epoch has, each over at most `accumulate` batches of at most `size` captions."""
-    return math.ceil(math.ceil(captions / size) / accumulate)
-
-
-def steps_of_epoch(
-    captions: int,
-    size: int,
-    accumulate: int,
-    *,
-    seed: int,
-    epoch: int,
-    anchors: Rows | None = None,
-    per_image: int = 1,
-) -> list[list[Rows]]:
-    """The batches of each update of an epoch (see `batches_of_epoch`); their numbers differ by at most one."""
-    batches = batches_of_epoch(captions, size, seed=seed, epoch=epoch, anchors=anchors, per_image=per_image)
-    cuts = np.array_split(np.arange(len(batches)), steps_per_epoch(captions, size, accumulate))
-    return [[batches[number] for number in cut] for cut in cuts]
-
-
-@dataclass(frozen=True, eq=False)
-class Share:
-    """A batch as one of several processes sees it."""
-
-    rows: Rows  # of the whole batch, in order
-    sizes: tuple[int, ...]  # how many of them each process takes, one after the other
-    own: int  # how many of this process's rows count
-    # The rows that go through this process's towers, cut; never empty. A process for which nothing is left (a batch of
-    # fewer captions than processes) takes the batch's first caption, and none of it counts.
-    chunks: tuple[Rows, ...]
-    is_cut: bool  # whether the rows of some process, this one or another, go through the towers in several chunks
-
-    @classmethod
-    def of(cls, rows: Rows, *, process: int = 0, processes: int = 1, chunk: int | None = None) -> Share:
-        """The contiguous share of `process` (from 0), in chunks of nearly equal size, at most `chunk`."""
-        parts = np.array_split(rows, processes)
-        mine = parts[process] if len(parts[process]) else rows[:1]
-        chunks = np.array_split(mine, math.ceil(len(mine) / chunk) if chunk else 1)
-        is_cut = chunk is not None and len(parts[0]) > chunk  # the first is the longest
-        return cls(rows, tuple(map(len, parts)), len(parts[process]), tuple(chunks), is_cut)
-
-    def first(self, process: int) -> int:
-        """Where in the batch the rows of a process begin."""
-        return sum(self.sizes[:process])
-
-
-# Gradients averaged over the processes, in messages that travel while the backward pass computes the next ones.
-
-BUCKET = 1 << 23
-"""Numbers in a message: one message for each weight would pay its delay hundreds of times."""
-
-
-class GradientMean:
-    """Replaces every gradient by its mean over the processes."""
-
-    # Gradients travel in buckets of about `BUCKET` numbers, from the last weight to the first, which is about the order
-    # in which a backward pass finishes them. All processes send the same buckets in the same order; a weight has a
-    # gradient in all of them or in none. The sums are those of gradients that are sent after the backward pass: with
-    # two processes to the bit, with more up to the order in which the library adds them. The buckets of an update are
-    # in memory together, as large as the gradients.
-
-    def __init__(self, weights: Sequence[Tensor], count: int) -> None:
-        self._count = count
-        self._buckets = list(_buckets(reversed(weights))) if count > 1 else []
-        self._bucket_of = {id(weight): number for number, bucket in enumerate(self._buckets) for weight in bucket}
-        self._open: list[int] = []
-        self._idle: set[int] = set()
-        self._late: list[Tensor] = []
-        self._on_their_way: list[tuple[Any, Tensor, list[Tensor]]] = []
-
-    @property
-    def sent(self) -> int:
-        """How many buckets of this update are on their way."""
-        return len(self._on_their_way)
-
-    @contextmanager
-    def sending(self) -> Iterator[None]:
-        """Within it runs the last backward pass of an update; a bucket is sent when it has all its gradients."""
-        weights = [weight for bucket in self._buckets for weight in bucket if weight.requires_grad]
-        # What had no gradient in the last update (a layer that nothing uses) is not waited for.
-        self._open = [0] * len(self._buckets)
-        for weight in weights:
-            self._open[self._bucket_of[id(weight)]] += id(weight) not in self._idle
-        hooks = [weight.register_post_accumulate_grad_hook(self._is_there) for weight in weights]
-        try:
-            yield
-        finally:
-            for hook in hooks:
-                hook.remove()
-
-    def finish(self) -> None:
-        """Send what was not sent in the backward pass, and wait for the means of all."""
-        while self.sent < len(self._buckets):
-            self._send(self._buckets[self.sent])
-        if self._late:
-            self._send(self._late)
-        for message, flat, gradients in self._on_their_way:
-            message.wait()
-            flat /= self._count
-            means = flat.split([part.numel() for part in gradients]) if gradients else ()
-            for gradient, mean in zip(gradients, means, strict=True):
-                gradient.copy_(mean.view_as(gradient))
-        weights = [weight for bucket in self._buckets for weight in bucket]
-        self._idle = {id(weight) for weight in weights if weight.requires_grad and weight.grad is None}
-        self._late.clear()
-        self._on_their_way.clear()
-
-    def _is_there(self, weight: Tensor) -> None:
-        number = self._bucket_of[id(weight)]
-        if id(weight) in self._idle:
-            if number < self.sent:
-                self._late.append(weight)
-            return
-        if number < self.sent:
-            raise VisirError(
-                "a weight got a part of its gradient after the gradient was sent to the other processes.",
-                hint="train in one process, or in chunks (optimiser.chunk), whose gradients are sent at the end",
-            )
-        self._open[number] -= 1
-        # In this order in every process: messages are told apart by nothing else.
-        while self.sent < len(self._buckets) and self._open[self.sent] <= 0:
-            self._send(self._buckets[self.sent])
-
-    def _send(self, weights: Sequence[Tensor]) -> None:
-        gradients = [weight.grad for weight in weights if weight.grad is not None]
-        # A message of one number where there are none: all processes count the same messages.
-        flat = torch.cat([gradient.reshape(-1) for gradient in gradients]) if gradients else weights[0].new_zeros(1)
-        self._on_their_way.append((distributed.all_reduce(flat, async_op=True), flat, gradients))
-
-
-def _buckets(weights: Iterable[Tensor]) -> Iterator[list[Tensor]]:
-    """The weights of each type of number, in order, in lists of about `BUCKET` numbers."""
-    open_ones: dict[torch.dtype, list[Tensor]] = {}
-    for weight in weights:
-        bucket = open_ones.setdefault(weight.dtype, [])
-        bucket.append(weight)
-        if sum(part.numel() for part in bucket) >= BUCKET:
-            yield open_ones.pop(weight.dtype)
-    yield from open_ones.values()
-
+from visir.errors import ConfigurationError, VisirError
+from visir.progress import Progress
+from visir.training.inputs import EpochRandom, HardNegatives, Side, TrainingBatch, TrainingData, made_ahead
+from visir.training.learner import E, Learner
+from visir.training.losses import Losses
+from visir.training.optimiser import (
+    BatchStatistics,
+    Freezing,
+    Moved,
+    Moving,
+    Precision,
+    RunningMean,
+    Timetable,
+    build_optimiser,
+    moments,
+    parameters_of,
+    restore_moments,
+    set_rates,
+    snapshot_steps,
+)
+from visir.training.processes import GradientMean, Processes, Share, pairs_of_all, steps_of_epoch, steps_per_epoch
+from visir.training.recipe import Regime
+from visir.training.settings import with_new_keys
+from visir.training.similarities import VectorPairs
+from visir.training.state import add_prefix, check_same_training, load_state, save_state, strip_prefix
+from visir.training.trained import Epoch, Running, Step, StepLog, TrainingFolder, writing_into
 
 # GradCache: the gradient of a large batch in the memory of a small one.
 
@@ -297,6 +114,8 @@ def seed_step(
 
 
 _NAMED = 8
+
+
 _SMALLEST_SCALE = 1.0
 
 
@@ -404,7 +223,6 @@ class Loop:
             return None if parts[0] is None else torch.cat([part.to(device, non_blocking=True) for part in parts])
 
         def losses_of(anchors: Tensor, positives: Tensor) -> Losses:
-            hard = [rows_of("anchor_negative_rows"), rows_of("negative_rows")]
             own = VectorPairs(
                 anchors,
                 positives,
@@ -413,28 +231,14 @@ class Loop:
                 _stack_padded([batch.tokens for batch in chunks], device),
                 rows_of("classes"),
                 rows_of("rows"),
-                negative_rows=hard[1],
-                anchor_negative_rows=hard[0],
-            ).split()
+                negative_rows=rows_of("negative_rows"),
+                anchor_negative_rows=rows_of("anchor_negative_rows"),
+            )
             if processes.count == 1:
-                return self.learner.losses(own)
-            both = torch.cat([anchors, positives], dim=1)[: share.own]
-            widths = [anchors.shape[1], positives.shape[1]]
-            local = self.learner.local_loss
-            anchors, positives = processes.gather(both, share.sizes, both_ways=local).split(widths, dim=1)
-            anchor_rows, classes = self.train.labels(share.rows)
-            classes = None if classes is None else classes.to(device, non_blocking=True)
-            hard = [rows if rows is None else processes.gather(rows[: share.own], share.sizes) for rows in hard]
-            everyone = VectorPairs(
-                anchors,
-                positives,
-                anchor_rows.to(device, non_blocking=True),
-                classes=classes,
-                negative_rows=hard[1],
-                anchor_negative_rows=hard[0],
-                queries=OwnQueries(share.first(processes.rank), share.own, processes.count) if local else None,
-            ).split()
-            return self.learner.losses(own, everyone, share.own * processes.count / len(share.rows))
+                return self.learner.losses(own.split())
+            local, labels = self.learner.local_loss, self.train.labels(share.rows)
+            everyone = pairs_of_all(own, processes, share.sizes, local=local, labels=labels)
+            return self.learner.losses(own.split(), everyone.split(), share.own * processes.count / len(share.rows))
 
         weight = len(share.rows) / pairs
         return backward(vectors_of, len(chunks), losses_of, lambda total: self.precision.scaler.scale(weight * total))
@@ -517,3 +321,396 @@ def _stack_padded(parts: Sequence[Tensor | None], device: torch.device) -> Tenso
         return None
     width = max(part.shape[1] for part in present)
     return torch.cat([functional.pad(part, (0, width - part.shape[1])) for part in present])
+
+
+# A training in progress: what changes while it runs, and how it is kept.
+
+# Batches made ahead of the model: threads, in order, with bounded memory.
+
+
+def pin_batch(batch: TrainingBatch) -> TrainingBatch:
+    """Copy a batch into page-locked memory, from which CUDA copies while the program goes on."""
+    # torch keeps such memory and gives it out again when the copies out of it are done.
+    return replace(batch, **{each.name: _pinned(getattr(batch, each.name)) for each in fields(batch)})
+
+
+def _pinned(value: Any) -> Any:
+    """What is on a device already, or is not there, stays as it is."""
+    if isinstance(value, Tensor):
+        return value.pin_memory() if value.device.type == "cpu" else value
+    if isinstance(value, Mapping):
+        kind: Any = type(value)
+        return kind({name: _pinned(part) for name, part in value.items()})
+    return [_pinned(part) for part in value] if isinstance(value, list | tuple) else value
+
+
+def prefetch(
+    examples: TrainingData,
+    batches: Iterable[NDArray[np.int64]],
+    draw: EpochRandom | None = None,
+    workers: int | None = None,
+    *,
+    pin: bool = False,
+) -> Generator[TrainingBatch, None, None]:
+    """Make the batches of a training ahead of the model, in their order."""
+    # At most `workers` + 1 batches wait at a time; `batches` is read no further ahead than that (`made_ahead`).
+    # workers: How many threads make batches; 0 makes each when it is needed. Left out, there are two when the examples
+    # are slow (pixels, each batch of which is spread over all cores besides), and none otherwise: looking up 128
+    # vectors and captions takes 0.3 ms, handing them from one thread to another adds 0.1.
+
+    def make(rows: NDArray[np.int64]) -> TrainingBatch:
+        batch = examples.batch(rows, draw)
+        return pin_batch(batch) if pin else batch
+
+    workers = (2 if examples.is_slow else 0) if workers is None else workers
+    yield from map(make, batches) if workers == 0 else made_ahead(make, batches, workers, workers + 1)
+
+
+class Training(Generic[E]):
+    """The weights and everything that moves with them. `begin`, then `run_epoch` and `close_epoch` until `is_done`."""
+
+    def __init__(
+        self, recipe: Regime, learner: Learner[E], train: TrainingData, validation: E, processes: Processes
+    ) -> None:
+        self.recipe, self.train, self.validation, self.processes = recipe, train, validation, processes
+        self.precision = Precision(recipe.precision, processes.device)
+        self.learner = learner.to(processes.device)
+        self.learner.prepare(self.precision)
+        self.model = learner.model
+        self.freezing = Freezing(learner.pretrained)
+        self.freezing.check_trainable(learner, recipe.schedule.frozen_epochs)
+        self.moving, self.all_moving = Moving(self.model), Moving(learner)
+        self.statistics = BatchStatistics(self.model, recipe, processes, len(train))
+        settings = recipe.optimiser
+        self.optimiser = build_optimiser(learner.parts(), settings, recipe.rates)
+        self.steps = steps_per_epoch(len(train), settings.batch, settings.accumulate)
+        self.timetable = Timetable(recipe.schedule, settings.epochs, self.steps)
+        self.average = RunningMean()
+        self.swaps = recipe.averaging.continue_from == "average"
+        self.averaged = Moved(parameters_of(self.optimiser)) if self.swaps else self.moving
+        self.running = Running()
+        self.curve: list[Epoch] = []
+        self.best: dict[str, Tensor] = {}
+        negatives = getattr(train, "negatives", None)
+        self.mined = negatives.mined if isinstance(negatives, HardNegatives) else None
+        self.loop = Loop(learner, self.optimiser, processes, self.precision, train, recipe.seed, settings.clip)
+
+    def begin(self) -> None:
+        """Make sure that all processes begin with the same weights, at the same step."""
+        self.processes.broadcast(self.learner.state_dict().values())
+        if self.processes.run_on_first(lambda: self.steps_done) != self.steps_done:
+            raise ConfigurationError(
+                f"process {self.processes.rank} did not find the state from which the first one goes on.",
+                hint="--out must be a folder that all machines share",
+            )
+
+    @property
+    def steps_done(self) -> int:
+        """Updates of the weights so far."""
+        return len(self.curve) * self.steps + self.running.step
+
+    @property
+    def pairs_left(self) -> int:
+        """How many pairs are still to be trained on, when nothing stops it early."""
+        return (self.recipe.optimiser.epochs - len(self.curve)) * len(self.train) - self.running.pairs
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all epochs were run, or patience ran out. A function of the curve, so that it survives a restart."""
+        if len(self.curve) == self.recipe.optimiser.epochs:
+            return True
+        patience = self.recipe.selection.patience
+        return patience is not None and bool(self.curve) and len(self.curve) - self._best_epoch >= patience
+
+    @property
+    def chosen(self) -> int:
+        """The epoch (from 1) whose weights are kept."""
+        return len(self.curve) if self.recipe.selection.keep == "last" else self._best_epoch
+
+    @property
+    def facts(self) -> dict[str, float]:
+        """What the objective stood at after the chosen epoch."""
+        return self.curve[self.chosen - 1].facts
+
+    def run_epoch(self) -> Generator[tuple[Step, int], None, None]:
+        """The steps of the epoch under way that are still to be done, one by one, each with its number of pairs."""
+        number, began, before = len(self.curve), time.perf_counter(), self.running.seconds
+        settings, processes = self.recipe.optimiser, self.processes
+        shares = [
+            [
+                Share.of(rows, process=processes.rank, processes=processes.count, chunk=settings.chunk)
+                for rows in batches
+            ]
+            for batches in steps_of_epoch(
+                len(self.train),
+                settings.batch,
+                settings.accumulate,
+                seed=self.recipe.seed,
+                epoch=number,
+                anchors=self._anchors if settings.per_image > 1 else None,
+                per_image=settings.per_image,
+            )
+        ]
+        snapshots = snapshot_steps(self.recipe.averaging, self.steps)
+        todo = range(self.running.step, self.steps)
+        chunks = (chunk for step in todo for share in shares[step] for chunk in share.chunks)
+        draw, pin = EpochRandom(self.recipe.seed, number), processes.device.type == "cuda"
+        self._mine(draw)
+        self.learner.train()
+        self.freezing.train(self.model, frozen=self.timetable.is_frozen(number))
+        with closing(prefetch(self.train, chunks, draw, pin=pin)) as coming:
+            for step in todo:
+                factor = self.timetable.factor(number, step)
+                update = self.loop.update(shares[step], coming, StepPosition(number, step, factor))
+                if step in snapshots:
+                    self.average.add(self.averaged)
+                self.running.add(update.losses, update.pairs)
+                self.running.seconds = before + time.perf_counter() - began
+                rate = factor * settings.rate
+                yield Step(self.steps_done, number + 1, update.losses, update.facts, rate), update.pairs
+
+    def close_epoch(self) -> Epoch:
+        """Validate, choose, and begin the next epoch; the weights that are judged and kept are the averaged ones."""
+        self.model.eval()
+        if self.swaps:
+            self.average.swap_in(self.averaged)
+        with self.average.inside(self.averaged):
+            epoch = self.processes.run_on_first(self._judged)
+            self.curve.append(epoch)
+            if self.chosen == epoch.epoch:
+                self.best = {name: tensor.detach().clone() for name, tensor in self.moving.state().items()}
+        self.average.clear()
+        self.running = Running()
+        return epoch
+
+    def save(self, folder: TrainingFolder) -> None:
+        """Write everything that a later process needs to go on as if nothing had been."""
+        tensors = {
+            **add_prefix("now", self.all_moving.state()),
+            **add_prefix("best", self.best),
+            **add_prefix("average", self.average.mean),
+            **add_prefix("optimiser", moments(self.optimiser)),
+            **add_prefix("mined", {} if self.mined is None else self.mined.tensors()),
+        }
+        notes = {
+            "curve": [asdict(epoch) for epoch in self.curve],
+            "running": asdict(self.running),
+            "snapshots": self.average.count,
+            "scaler": self.precision.scaler.state_dict(),
+            "mined": None if self.mined is None else self.mined.epoch,
+        }
+        save_state(folder, tensors, {**notes, **self._identity()})
+
+    def restore(self, path: Path) -> None:
+        """Go back to where `save` was called."""
+        tensors, notes = load_state(path)
+        was = {**notes, "recipe": with_new_keys(self.recipe, notes["recipe"])}
+        check_same_training(path, was, self._identity())
+        device = self.processes.device
+        self.all_moving.load(strip_prefix("now", tensors))
+        self.best = {name: tensor.to(device) for name, tensor in strip_prefix("best", tensors).items()}
+        self.average.mean = {name: tensor.to(device) for name, tensor in strip_prefix("average", tensors).items()}
+        self.average.count = notes["snapshots"]
+        restore_moments(self.optimiser, strip_prefix("optimiser", tensors))
+        self.precision.scaler.load_state_dict(notes["scaler"])
+        if self.mined is not None and not self.mined.settings.model:
+            self.mined.restore(strip_prefix("mined", tensors), notes["mined"])
+        self.curve = [Epoch(**epoch) for epoch in notes["curve"]]
+        self.running = Running(**notes["running"])
+
+    def choose(self) -> None:
+        """Give the model the chosen weights, on the CPU and in evaluation mode, all of them trainable again."""
+        self.statistics.release()
+        self.moving.load(self.best)
+        self.freezing.thaw()
+        self.model.cpu().eval()
+
+    def _mine(self, draw: EpochRandom) -> None:
+        """Search for the hard negatives of an epoch, where it is time to; a resumed epoch has those of its begin."""
+        mined = self.mined
+        if mined is not None and mined.is_due(draw.epoch):
+            rows = self.processes.run_on_first(lambda: self.learner.mine(self.train, mined, draw))
+            mined.captions, mined.images = rows
+            mined.epoch = draw.epoch
+
+    @property
+    def _anchors(self) -> NDArray[np.int64]:
+        """(pairs,) the anchor of each pair."""
+        anchors: NDArray[np.int64] = self.train.labels(np.arange(len(self.train)))[0].numpy()
+        return anchors
+
+    @property
+    def _best_epoch(self) -> int:
+        """The epoch (from 1) with the best figure of validation, the earliest of equals."""
+        figure = self.recipe.selection.figure
+        return 1 + int(np.argmax([epoch.validation[figure] for epoch in self.curve]))
+
+    def _judged(self) -> Epoch:
+        began = time.perf_counter()
+        figures = self.learner.validate(self.validation)
+        running = self.running
+        self.learner.at_step(len(self.curve), self.steps - 1)  # a resumed training may not have done this step itself
+        return Epoch(
+            len(self.curve) + 1,
+            running.means(),
+            {name: float(value) for name, value in self.learner.facts().items()},
+            figures,
+            running.seconds + time.perf_counter() - began,
+            running.pairs / running.seconds,
+        )
+
+    def _identity(self) -> dict[str, Any]:
+        """What must be equal for a run to go on from a state."""
+        return {
+            "recipe": self.recipe.model_dump(mode="json"),
+            "examples": {"train": self.train.origin, "validation": self.validation.origin},
+            "threads": torch.get_num_threads() if self.processes.device.type == "cpu" else None,
+            "processes": self.processes.count,
+        }
+
+
+# Ctrl-C in a training waits for the end of the step, so that the state that is saved is whole.
+
+NOTICE = "stopping after this step; Ctrl-C again stops at once, and loses what came after the last saved state"
+
+
+@contextmanager
+def interrupts_held() -> Iterator[Callable[[], bool]]:
+    """Inside, the first Ctrl-C is only noted; the second one raises `KeyboardInterrupt` as always."""
+    # Where somebody else handles the signal, or in another thread than the first, nothing is held.
+    pressed = False
+
+    def note(number: int, frame: FrameType | None) -> None:
+        nonlocal pressed
+        if pressed:
+            raise KeyboardInterrupt
+        pressed = True
+        print(f"\nvisir: {NOTICE}", file=sys.stderr, flush=True)  # noqa: T201
+
+    is_ours = (
+        threading.current_thread() is threading.main_thread()
+        and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    )
+    if is_ours:
+        signal.signal(signal.SIGINT, note)
+    try:
+        yield lambda: pressed
+    finally:
+        if is_ours:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+SAVE_SECONDS = 600.0
+"""How often the state is written within a long epoch: what a kill can cost at most."""
+
+
+Report = Callable[[Epoch], None]
+
+
+L = TypeVar("L", bound=Learner[Any])
+
+
+@dataclass(frozen=True, repr=False)
+class FitResult(Displayed, Generic[L]):
+    """A trained model and how it came about.
+
+    Attributes:
+        learner: Its `model` has the chosen weights, on the CPU, in evaluation mode.
+        curve: Every epoch.
+        chosen: The epoch (from 1) whose weights the model has.
+        facts: What moved besides the weights, as it was then (temperature, multipliers).
+    """
+
+    learner: L
+    curve: tuple[Epoch, ...]
+    chosen: int
+    facts: dict[str, float]
+
+
+def fit(
+    recipe: Regime,
+    learner: L,
+    train: TrainingData,
+    validation: TrainingData,
+    *,
+    folder: TrainingFolder | Path | None = None,
+    resume: bool = False,
+    report: Report | None = None,
+    save_seconds: float = SAVE_SECONDS,
+    save_every_epoch: bool = True,
+) -> FitResult[L]:
+    """Train a model on `train` and choose the epoch on `validation`.
+
+    Under `torchrun` or `accelerate launch` all processes call this alike; each trains on its share of every batch, with
+    everybody's vectors as negatives, and gets the same result. The first one alone writes, validates and reports;
+    `folder` must be one that all can read.
+
+    Args:
+        recipe: Of which it reads what a `Regime` has.
+        learner: What is trained; its model is changed in place.
+        train: What the weights learn from.
+        validation: What the epoch is chosen by.
+        folder: Where the state (one file, replaced in one step) and the log of steps are written; None keeps neither.
+        resume: Go on from that state when there is one. On the CPU the result is the same, bit for bit, as without the
+            interruption: what is random in a step depends on the seed and the step's place alone.
+        report: Called after each epoch.
+        save_seconds: How often the state is written within an epoch: what a kill can cost at most.
+        save_every_epoch: Write it after each epoch too; otherwise after the last one.
+
+    Returns:
+        The learner, whose model has the weights of the chosen epoch, with the curve.
+
+    Raises:
+        TrainingError: A loss or a gradient is NaN or infinite; it names the ids of the batch.
+        ConfigurationError: Something cannot be computed as asked, or the state is of another training.
+        KeyboardInterrupt: Ctrl-C; it is raised at the end of the step, when the state is saved.
+    """
+    processes = Processes.join(recipe.device)
+    training = Training(recipe, learner, train, validation, processes)
+    with ExitStack() as stack:
+        place = stack.enter_context(writing_into(folder, first=processes.is_first))
+        if resume and place is not None and place.state.is_file():
+            training.restore(place.state)
+        training.begin()
+        # Where the training is run, torch's generators are as they were before.
+        stack.enter_context(torch.random.fork_rng([processes.device] if processes.device.type == "cuda" else []))
+        log = StepLog(place.steps if place and processes.is_first else None, training.steps_done)
+        stack.callback(log.close)
+        progress: AbstractContextManager[Callable[[int], None]] = nullcontext(lambda pairs: None)
+        if processes.is_first:
+            progress = Progress(recipe.name, training.pairs_left, train.unit)
+        advance = stack.enter_context(progress)
+        held: AbstractContextManager[Callable[[], bool]] = nullcontext(lambda: False)
+        interrupted = stack.enter_context(interrupts_held() if processes.count == 1 else held)
+        unsaved_since = time.monotonic()
+
+        def save() -> None:
+            nonlocal unsaved_since
+            unsaved_since = time.monotonic()
+            log.flush()
+            if place is not None:
+                training.save(place)
+
+        def stop() -> NoReturn:
+            save()
+            state = f"; its state is in {place.path}: the same with resume=True (--resume) goes on" if place else ""
+            raise KeyboardInterrupt(f"{recipe.name}: stopped after step {training.steps_done:,}{state}")
+
+        while not training.is_done:
+            with closing(training.run_epoch()) as steps:
+                for step, pairs in steps:
+                    log.write(step)
+                    advance(pairs)
+                    if processes.is_first and time.monotonic() - unsaved_since >= save_seconds:
+                        save()
+                    if interrupted() and training.running.step < training.steps:
+                        stop()
+            epoch = training.close_epoch()
+            if save_every_epoch or training.is_done:
+                processes.run_on_first(save)
+            if report is not None and processes.is_first:
+                report(epoch)
+            if interrupted() and not training.is_done:
+                stop()
+    training.choose()
+    return FitResult(learner, tuple(training.curve), training.chosen, training.facts)

@@ -7,7 +7,7 @@ pair i (`visir.training.similarities`), for the images as queries; captions like
 |---|---|---|---|
 | `InfoNCE` | −log softmax_{j ∈ C(i)}(s_ij / τ)_i | LTD eq. 1; thesis 4.E.1 | all negatives, the near ones most |
 | `IFM` | ½ InfoNCE(s) + ½ InfoNCE(s ± ε) | Robinson et al. 2021; thesis 4.E.3 | InfoNCE for ε = 0 |
-| `MultiPositive` | the mean of −log softmax over all captions of i's image | SupCon; UniCL eq. 2, 3 | InfoNCE, one caption each |
+| `MultiPositive` | mean of −log softmax over i's captions | SupCon; UniCL eq. 2, 3 | InfoNCE for one caption each |
 | `FILIP` | InfoNCE, s a mean of best matches | FILIP eq. 1 to 5 | InfoNCE for sets of one vector |
 | `Sigmoid` | −Σ_j log σ(±(t s_ij + b)) | SigLIP eq. 1 | no softmax: pairs do not compete |
 | `Triplet` | max_j or Σ_j [α + s_ij − s_ii]₊ | VSE++ eq. 5 | only negatives within the margin |
@@ -156,7 +156,7 @@ class InfoNCE(nn.Module):
         L = ½ · mean_i −log( exp S_ii / Σ_{j ∈ C(i)} exp S_ij )  +  ½ · mean_i −log( exp S_ii / Σ_{j ∈ C(i)} exp S_ji )
 
     C(i) is i itself and its negatives: the whole batch with `false_negatives="kept"`, as in the papers; without the
-    other captions of the same image with "masked" (`visir.training.objectives.base.FalseNegatives`).
+    other captions of the same image with "masked" (`visir.training.similarities.FalseNegatives`).
 
     Hard negatives, where a batch has them, are further candidates of every query: sums over j go over them too.
 
@@ -188,6 +188,8 @@ class InfoNCE(nn.Module):
 # The triplet loss: a positive should be more similar than a negative, by a margin.
 
 Negatives = Literal["hardest", "sum"]
+
+
 Reduction = Literal["mean", "sum"]
 
 
@@ -576,6 +578,8 @@ Contrastive = Annotated[
     Field(discriminator="name"),
 ]
 """The contrastive losses; each builds its module from its settings."""
+
+
 WITH_NEGATIVES = ("infonce", "triplet", "sigmoid", "multi-positive")
 """Those that take hard negatives."""
 
@@ -584,10 +588,14 @@ WITH_NEGATIVES = ("infonce", "triplet", "sigmoid", "multi-positive")
 
 Join = Literal["dual", "constraint"]
 
+
 Clamp = Literal["reading", "step"]
 """Where a multiplier is put into [0, 100]: whenever it is read, or itself after every step. See `Constraint`."""
 
+
 _RATE, _MOMENTUM, _DAMPENING = 5e-3, 0.9, 0.9
+
+
 _FIRST, _CEILING = 1.0, 100.0
 
 
@@ -930,3 +938,55 @@ def build_objective(
 
 def _join(settings: JoinSettings) -> Dual | Constraint:
     return Dual(settings.beta) if settings.join == "dual" else Constraint(settings.bound, clamp=settings.clamp)
+
+
+# The learner of sparse heads: one head for both sides, which learns to rank as the dense vectors do.
+
+# What is made small: sparse scores that rank as dense ones do, with few and light terms (thesis eq. 3.7).
+
+
+@dataclass(frozen=True, eq=False)
+class BatchScores:
+    """A batch of B pairs as the head sees it."""
+
+    scores: Tensor  # (B, B) dot products of sparse vectors, a row for each image, a column for each caption
+    image_weight: Tensor  # mean L1 norm of a vector of each side: its weights summed over terms
+    text_weight: Tensor
+    image_terms: Tensor  # mean number of active terms; without a gradient
+    text_terms: Tensor
+
+
+@dataclass(frozen=True)
+class SparseLoss:
+    """L = (1 - λ) [ℓ(I→C) + ℓ(C→I)] + λ η [L1(s_I) + L1(s_C)], a mean over the batch."""
+
+    # - η is given at each step; an L1 norm is a sum over terms, averaged over the batch, as in the released code. A
+    #   mean over terms would want an η 30,522 times as large.
+    # The logarithm is natural; the chapter's log2 multiplies ℓ by 1.4427, which is the same as a smaller η. ℓ is a
+    # cross entropy: the sum over all candidates that the chapter's formula leaves out stands in its code.
+
+    # τ of the teacher, softmax(cos(z_I, z_C) / τ) over the batch. Dense vectors are brought to length 1 first: at τ =
+    # 0.001 a longer vector would make the teacher a mere argmax. (BLIP's and ALBEF's are unit vectors.)
+    temperature: float = 0.001
+    balance: float = 0.5  # λ; 0.5, the released code's (it halves both parts)
+
+    def __call__(
+        self, scored: BatchScores, images: Tensor, texts: Tensor, eta: float
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """The loss of a batch."""
+        # images: (B, d) dense vectors, of any length.
+        # texts: (B, d) those of the captions.
+        with torch.no_grad():
+            cosines = functional.normalize(images, dim=-1) @ functional.normalize(texts, dim=-1).T
+            teacher = cosines / self.temperature
+        i2t = functional.cross_entropy(scored.scores, teacher.softmax(dim=1))
+        t2i = functional.cross_entropy(scored.scores.T, teacher.T.softmax(dim=1))
+        norms = scored.image_weight + scored.text_weight
+        total = (1.0 - self.balance) * (i2t + t2i) + self.balance * eta * norms
+        return total, {"i2t": i2t.detach(), "t2i": t2i.detach(), "l1": norms.detach()}
+
+
+def eta_at(eta: float, step: int, steps: int, warmup: float) -> float:
+    """η at a step (from 0) of `steps`: η · min(1, t/T)² with T = ⌊warmup · steps⌋, as in the released code."""
+    rising = int(warmup * steps)
+    return eta if step >= rising else eta * (step / rising) ** 2

@@ -16,8 +16,7 @@ from torch import Tensor
 
 from visir.errors import NO_ROOM, ConfigurationError, VisirError, raise_faults, require
 from visir.storage.disk import system_error
-from visir.training.folder import STATE_FILE, TrainingFolder
-from visir.training.trained import STEPS_FILE, Epoch, Step
+from visir.training.trained import STATE_FILE, STEPS_FILE, Epoch, Step, TrainingFolder
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
