@@ -300,17 +300,25 @@ def test_a_clip_is_trained_on_pictures_and_captions(folder: Path, tmp_path: Path
 SCRIPT = Path(__file__).with_name("two_trainers.py")
 
 
-@pytest.mark.parametrize("case", ["plain", "local loss"])
-def test_two_processes_have_the_gradient_of_one_with_both_batches(tmp_path: Path, case: str) -> None:
-    """Under torchrun: the trainer's model is in DistributedDataParallel, and the loss gathers everybody's pairs."""
+@pytest.fixture(scope="module")
+def weights(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What one process and two leave."""
     pytest.importorskip("accelerate")
-    command = [sys.executable, str(SCRIPT), str(tmp_path), case]
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    out = tmp_path_factory.mktemp("trainers")
+    command = [str(SCRIPT), str(folder / "clip"), str(out)]
+    launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    for run in (command, [*launch, *command[1:]]):
+    for options in ([], launch):
+        run = [sys.executable, *options, *command]
         done = subprocess.run(run, capture_output=True, text=True, timeout=280, env=environment, check=False)
         assert done.returncode == 0, done.stderr[-3000:]
-    one, first, second = (torch.load(tmp_path / f"{case}-{name}.pt") for name in ("1-0", "2-0", "2-1"))
+    return out
+
+
+@pytest.mark.parametrize("case", ["plain", "local loss"])
+def test_two_processes_have_the_gradient_of_one_with_both_batches(weights: Path, case: str) -> None:
+    """Under torchrun: the trainer's model is in DistributedDataParallel, and the loss gathers everybody's pairs."""
+    one, first, second = (torch.load(weights / f"{case}-{name}.pt") for name in ("1-0", "2-0", "2-1"))
     assert first.keys() == one.keys() and any(name.startswith("objective.auxiliary") for name in one)
     for name, weight in one.items():
         assert torch.equal(first[name], second[name]), name  # both processes keep the same

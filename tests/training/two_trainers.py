@@ -10,7 +10,6 @@ import torch
 from datasets import Dataset
 from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments
 
-from visir.encoders.models.sentence import packaged_model
 from visir.threads import launched
 from visir.training.trainer_losses import ObjectiveLoss
 
@@ -22,9 +21,9 @@ PAIRS = [
 ]
 
 
-def main(folder: Path, case: str) -> None:
+def main(clip: str, folder: Path, case: str) -> None:
     rank, count = launched()
-    model = SentenceTransformer(str(packaged_model()), device="cpu")
+    model = SentenceTransformer(clip, device="cpu")
     targets = np.random.default_rng(0).normal(size=(len(PAIRS), 5)).tolist()
     anchors, positives = zip(*PAIRS, strict=True)
     data = Dataset.from_dict({"anchor": anchors, "positive": positives, "label": targets})
@@ -53,9 +52,10 @@ def main(folder: Path, case: str) -> None:
     )
     trainer.train()
     state = {f"objective.{name}": tensor for name, tensor in loss.objective.state_dict().items()}
-    state |= {name: tensor for name, tensor in model.state_dict().items() if "layer.5" in name}
+    state |= {name: tensor for name, tensor in model.state_dict().items() if "text_" in name}
     torch.save({name: tensor.clone() for name, tensor in state.items()}, folder / f"{case}-{count}-{rank}.pt")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    for case in ("plain", "local loss"):
+        main(sys.argv[1], Path(sys.argv[2]), case)
