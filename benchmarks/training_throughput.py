@@ -47,12 +47,12 @@ from typing import Any
 
 import numpy as np
 import torch
-import visir.training.loop as training_module
 from PIL import Image
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 from torchvision import transforms
 
+import visir.training.loop as training_module
 from visir.collections import open_collection
 from visir.collections.images import ImageReader
 from visir.encoders.base import Encoder

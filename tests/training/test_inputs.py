@@ -23,8 +23,7 @@ from visir.errors import ConfigurationError, EmbeddingError, ImageError
 from visir.records import Collection
 from visir.splitmix import splitmix64
 from visir.training.examples import PreparedTexts, TokenSource, WordSource
-from visir.training.inputs import WORDS, EpochRandom, PixelSource, TrainingExamples, VectorSource, uniform
-from visir.training.loop import prefetch
+from visir.training.inputs import WORDS, EpochRandom, PixelSource, TrainingExamples, VectorSource, prefetch, uniform
 from visir.training.recipe import Augmentation
 
 CAPTIONS = ["A dog runs.", "", "Two dogs run on a beach.", "a dog", "Zebra!"]

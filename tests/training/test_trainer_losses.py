@@ -113,7 +113,9 @@ def test_loss_and_gradients_are_those_of_visirs_own_step(folder: Path, case: str
     learner = DualEncoder(towers, own)
     learner.prepare(Precision("float32", torch.device("cpu")))
     model.train()
-    optimisers = [torch.optim.AdamW([w for w in part.parameters() if w.requires_grad], 0.01) for part in (learner, loss)]
+    optimisers = [
+        torch.optim.AdamW([w for w in part.parameters() if w.requires_grad], 0.01) for part in (learner, loss)
+    ]
     for step in range(3):
         pairs = VectorPairs(
             learner.vectors("anchor", images), learner.vectors("positive", texts), ROWS, targets, tokens

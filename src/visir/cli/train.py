@@ -116,11 +116,10 @@ def _train(
 ) -> None:
     from visir.storage import is_made_by_visir
     from visir.threads import launched
-    from visir.training.checkpoint import default_folder
+    from visir.training.checkpoint import TensorBoard, default_folder
     from visir.training.data import TOWERS
     from visir.training.run import layout_of
     from visir.training.run import train as run
-    from visir.training.state import TensorBoard
 
     resolved, _ = TOWERS.resolve(recipe, data, options, more=changes)
     folder, layout = out or default_folder(resolved), layout_of(resolved)

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -216,6 +216,44 @@ def made_ahead(
             yield waiting.popleft().result()
     finally:
         executor.shutdown(wait=True, cancel_futures=True)
+
+
+def pin_batch(batch: TrainingBatch) -> TrainingBatch:
+    """Copy a batch into page-locked memory, from which CUDA copies while the program goes on."""
+    # torch keeps such memory and gives it out again when the copies out of it are done.
+    return replace(batch, **{each.name: _pinned(getattr(batch, each.name)) for each in fields(batch)})
+
+
+def _pinned(value: Any) -> Any:
+    """What is on a device already, or is not there, stays as it is."""
+    if isinstance(value, Tensor):
+        return value.pin_memory() if value.device.type == "cpu" else value
+    if isinstance(value, Mapping):
+        kind: Any = type(value)
+        return kind({name: _pinned(part) for name, part in value.items()})
+    return [_pinned(part) for part in value] if isinstance(value, list | tuple) else value
+
+
+def prefetch(
+    examples: TrainingData,
+    batches: Iterable[NDArray[np.int64]],
+    draw: EpochRandom | None = None,
+    workers: int | None = None,
+    *,
+    pin: bool = False,
+) -> Generator[TrainingBatch, None, None]:
+    """Make the batches of a training ahead of the model, in their order."""
+    # At most `workers` + 1 batches wait at a time; `batches` is read no further ahead than that (`made_ahead`).
+    # workers: How many threads make batches; 0 makes each when it is needed. Left out, there are two when the examples
+    # are slow (pixels, each batch of which is spread over all cores besides), and none otherwise: looking up 128
+    # vectors and captions takes 0.3 ms, handing them from one thread to another adds 0.1.
+
+    def make(rows: NDArray[np.int64]) -> TrainingBatch:
+        batch = examples.batch(rows, draw)
+        return pin_batch(batch) if pin else batch
+
+    workers = (2 if examples.is_slow else 0) if workers is None else workers
+    yield from map(make, batches) if workers == 0 else made_ahead(make, batches, workers, workers + 1)
 
 
 # Random numbers by place: the number at any position of an epoch, without those before it.

@@ -123,6 +123,11 @@ class Precision:
             return torch.autocast(self.device.type, enabled=False)
         return torch.autocast(self.device.type, dtype=getattr(torch, self.name))
 
+    def step(self, optimiser: torch.optim.Optimizer) -> None:
+        """Move the weights, unless a scaled gradient overflowed; adapt the scale."""
+        self.scaler.step(optimiser)
+        self.scaler.update()
+
     def widen(self, vectors: Tensor) -> Tensor:
         """Half-precision numbers in float32; others as they are."""
         return vectors.float() if vectors.dtype.itemsize < 4 else vectors

@@ -15,7 +15,8 @@ from visir.encoders.models import towers as tower_files
 from visir.encoders.models.towers import TowersEncoder
 from visir.errors import ImageError
 from visir.training.build import build_model
-from visir.training.checkpoint import Checkpoint
+from visir.training.checkpoint import EVENTS, Checkpoint
+from visir.training.checkpoint import FOLDER as TENSORBOARD_FOLDER
 from visir.training.combining import train_combiner
 from visir.training.data import KEYWORDS, TOWERS, RecipeChanges, open_splits
 from visir.training.examples import build_examples, check_pictures
@@ -23,8 +24,6 @@ from visir.training.learner import DualEncoder, LateInteraction
 from visir.training.loop import FitResult, Report
 from visir.training.processes import Processes
 from visir.training.recipe import Recipe, expand
-from visir.training.state import EVENTS
-from visir.training.state import FOLDER as TENSORBOARD_FOLDER
 from visir.training.trained import TrainedModel
 
 
