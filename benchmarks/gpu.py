@@ -51,7 +51,7 @@ from visir.records import Embeddings, EncoderCard, MultiVectorEmbeddings, Qrels,
 from visir.retrieval.exact import search, search_both
 from visir.retrieval.kinds import build_index
 from visir.threads import usable_cores
-from visir.training.loop import peak_memory
+from visir.training.processes import peak_memory
 
 TOLERANCE = 1e-4
 """How far unit vectors of float32 on two devices may lie apart: rounding gives about 1e-6, TF32 about 1e-3."""
