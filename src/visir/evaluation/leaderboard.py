@@ -38,7 +38,7 @@ MARK = "visir_results"
 
 
 @dataclass(frozen=True, eq=False)
-class Entry:
+class NamedResult:
     """A result with its name on the board.
 
     Attributes:
@@ -108,7 +108,7 @@ class Board:
 class Leaderboard:
     """Systems on boards, the boards in the order of collections and tasks."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[NamedResult, ...]
     boards: tuple[Board, ...]
     notes: tuple[str, ...] = ()
 
@@ -127,8 +127,8 @@ def is_low(measure: str) -> bool:
 def leaderboard(sources: Sequence[Any], *, seed: int = 0) -> Leaderboard:
     """Sort results into boards, and say of each system which places it may have there."""
     given, notes = _distinct(_entries(sources))
-    entries: list[Entry] = []
-    boards: dict[str, dict[str, Entry]] = {}
+    entries: list[NamedResult] = []
+    boards: dict[str, dict[str, NamedResult]] = {}
     for entry in given:
         keys = [f"{of_task(entry.result.protocol, task).fingerprint} {task}" for task in entry.result.tasks]
         names = (entry.name if number == 1 else f"{entry.name} ({number})" for number in count(1))
@@ -146,11 +146,11 @@ def leaderboard(sources: Sequence[Any], *, seed: int = 0) -> Leaderboard:
 
 def of_task(protocol: Protocol, task: str) -> Protocol:
     """A protocol reduced to one of its tasks."""
-    kept = {name: {task: of[task]} for name in ("galleries", "queries") if task in (of := getattr(protocol, name))}
-    return protocol.changed(**({"galleries": {}, "queries": {}} | kept))
+    reduced = {name: {task: of[task]} for name in ("galleries", "queries") if task in (of := getattr(protocol, name))}
+    return protocol.changed(**({"galleries": {}, "queries": {}} | reduced))
 
 
-def _board(task: str, members: Sequence[Entry], seed: int) -> Board:
+def _board(task: str, members: Sequence[NamedResult], seed: int) -> Board:
     """The numbers of one task, each with its interval, and the places of the systems that answered every query."""
     protocol = of_task(members[0].result.protocol, task)
     # All results of one protocol have the same queries, if their files say the truth; in which order is their own.
@@ -191,13 +191,13 @@ def _board(task: str, members: Sequence[Entry], seed: int) -> Board:
         of_all = np.stack([values[name][measure] for name in tested])
         # A few very long ranks decide a mean rank: as in `compare`, the logarithms of ranks are tested.
         of_all = np.log(of_all) if base_of(measure) == "mean_rank" else of_all
-        found = stats.places(of_all, clusters, lower_is_better=is_low(measure), seed=seed)
-        for name, best, worst in zip(tested, found.best.tolist(), found.worst.tolist(), strict=True):
+        placed = stats.places(of_all, clusters, lower_is_better=is_low(measure), seed=seed)
+        for name, best, worst in zip(tested, placed.best.tolist(), placed.worst.tolist(), strict=True):
             standings[name][measure] = replace(standings[name][measure], best=best, worst=worst)
     return Board(protocol, task, standings, measures, len(first), units, (), tuple(notes))
 
 
-def _queries(entry: Entry, task: str) -> pa.Array:
+def _queries(entry: NamedResult, task: str) -> pa.Array:
     return entry.result.per_query[task]["query_id"].combine_chunks()
 
 
@@ -219,8 +219,8 @@ def _standing(
     value = result.aggregates[task].get(measure, nan)
     if values is None or base_of(measure) == "mean_rank":
         return Standing(value, nan, nan)
-    found = measure_estimate(measure, values, clusters)
-    return Standing(value, found.low, found.high)
+    estimate = measure_estimate(measure, values, clusters)
+    return Standing(value, estimate.low, estimate.high)
 
 
 def _told_apart(boards: Sequence[Board]) -> Iterator[Board]:
@@ -246,10 +246,10 @@ def _shown(value: Any, task: str) -> str:
 # Reading: folders of `visir evaluate` and `visir classify`, packed results, and folders that hold either.
 
 
-def _entries(sources: Sequence[Any]) -> Iterator[Entry]:
+def _entries(sources: Sequence[Any]) -> Iterator[NamedResult]:
     """What was given, opened; all faults at once."""
     faults: list[str] = []
-    found: list[Entry] = []
+    read: list[NamedResult] = []
     for source in sources:
         several = source.items() if isinstance(source, Mapping) else [("", source)]
         for name, thing in several:
@@ -260,11 +260,11 @@ def _entries(sources: Sequence[Any]) -> Iterator[Entry]:
                     faults.append(fault.message if not isinstance(given, Path) or str(given) in fault.message
                                   else f"{given}: {fault.message}")  # fmt: skip
                     continue
-                found.append(replace(entry, name=str(name)) if name else entry)
-    if not found and not faults:
+                read.append(replace(entry, name=str(name)) if name else entry)
+    if not read and not faults:
         faults.append("nothing there: no folder that visir evaluate --out or classify --out wrote, no packed result")
     raise_faults(VisirError, "results", faults, hint="visir publish results/* --out site")
-    return iter(found)
+    return iter(read)
 
 
 def _inside(path: Path) -> Iterator[Path]:
@@ -282,35 +282,35 @@ def _inside(path: Path) -> Iterator[Path]:
         yield from (here / name for name in sorted(files) if name.endswith(".json") and _is_packed(here / name))
 
 
-def _opened(given: Any) -> Entry:
+def _opened(given: Any) -> NamedResult:
     """One result, from where it lies."""
     if isinstance(given, Path):
         if given.suffix == ".json" and given.name != "result.json":
             result = unpacked(read_json(given), str(given))
-            return Entry(result.system, result, origin=str(given))
+            return NamedResult(result.system, result, origin=str(given))
         if is_result(given):
             evaluation = load_evaluation(given)
-            return Entry(evaluation.system, evaluation.result, evaluation, str(given))
+            return NamedResult(evaluation.system, evaluation.result, evaluation, str(given))
         result = result_in(given)
-        return Entry(result.system, result, origin=str(given))
+        return NamedResult(result.system, result, origin=str(given))
     if isinstance(given, Evaluation):
-        return Entry(given.system, given.result, given)
+        return NamedResult(given.system, given.result, given)
     result = as_result(given) if isinstance(given, Classification) else given
     if not isinstance(result, Result):
         raise VisirError(f"a {type(given).__name__} is no result.", hint="what visir.evaluate returns, or its folder")
-    return Entry(result.system, result)
+    return NamedResult(result.system, result)
 
 
-def _distinct(entries: Iterator[Entry]) -> tuple[list[Entry], list[str]]:
+def _distinct(entries: Iterator[NamedResult]) -> tuple[list[NamedResult], list[str]]:
     """The entries without those that say the same again, as a folder and what was packed of it do."""
-    known: dict[bytes, Entry] = {}
+    known: dict[bytes, NamedResult] = {}
     notes = []
     for entry in entries:
         says = json_bytes(packed(replace(entry.result, system=entry.name, notes=(), versions={})))
         if says in known:
             notes.append(f"{entry.name}: given twice, counted once")
-        kept = known.setdefault(says, entry)
-        if kept.evaluation is None and entry.evaluation is not None:
+        before = known.setdefault(says, entry)
+        if before.evaluation is None and entry.evaluation is not None:
             known[says] = entry
     return list(known.values()), notes
 

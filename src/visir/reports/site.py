@@ -25,7 +25,7 @@ from visir.evaluation.leaderboard import (
     FORMAT,
     MARK,
     Board,
-    Entry,
+    NamedResult,
     Leaderboard,
     Standing,
     is_low,
@@ -94,41 +94,41 @@ def publish(
         >>> visir.publish(second, first).table.texts()
         [['a', '1', '100.0'], ['b', '2', '0.0']]
     """
-    board = leaderboard(sources, seed=seed)
-    report = _report(board, title)
+    results = leaderboard(sources, seed=seed)
+    report = _report(results, title)
     if out is None:
         return report
     if Path(out).suffix == ".json":
-        if len(board.entries) != 1:
+        if len(results.entries) != 1:
             raise ConfigurationError(
-                f"{out}: a file holds one result, not {len(board.entries)}.",
+                f"{out}: a file holds one result, not {len(results.entries)}.",
                 hint="name one result, or a folder for a site: --out site",
                 code="one-result-a-file",
             )
-        write_new(out, _pretty(packed(board.entries[0].result)), replace=replace)
+        write_new(out, _pretty(packed(results.entries[0].result)), replace=replace)
         return report
     source = None if data is None else collections.open(data)
-    _write_site(Path(out), board, report, source, pages=pages, replace=replace)
+    _write_site(Path(out), results, report, source, pages=pages, replace=replace)
     return report
 
 
 # The boards as tables.
 
 
-def _report(board: Leaderboard, title: str) -> StudyReport:
+def _report(results: Leaderboard, title: str) -> StudyReport:
     """The boards, each with a column for each measure that papers print."""
-    tables = [_table(one) for one in board.boards]
-    notes = [*board.notes, *dict.fromkeys(note for one in board.boards for note in one.notes)]
-    unlike = [one for one in board.boards if one.differs]
+    tables = [_table(board) for board in results.boards]
+    notes = [*results.notes, *dict.fromkeys(note for board in results.boards for note in board.notes)]
+    unlike = [board for board in results.boards if board.differs]
     if unlike:
         notes.append(
             f"{counted(len(unlike), 'boards')} of one task differ in their protocols, and are not ranked together"
         )
-    facts = {"systems": str(len(_systems(board))), "tasks": str(len(board.boards))}
+    facts = {"systems": str(len(_systems(results))), "tasks": str(len(results.boards))}
     blocks: list[Any] = [*tables, *([Notice(notes)] if notes else [])]
     return StudyReport(
         "results",
-        title or _title(board),
+        title or _title(results),
         [Section("boards", "Results", blocks)],
         facts,
         headline=tables,
@@ -136,35 +136,35 @@ def _report(board: Leaderboard, title: str) -> StudyReport:
     )
 
 
-def _title(board: Leaderboard) -> str:
-    names = list(dict.fromkeys(one.protocol.collection for one in board.boards))
+def _title(results: Leaderboard) -> str:
+    names = list(dict.fromkeys(board.protocol.collection for board in results.boards))
     return f"Results on {', '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''}"
 
 
-def _systems(board: Leaderboard) -> list[str]:
-    return list(dict.fromkeys(entry.name for entry in board.entries))
+def _systems(results: Leaderboard) -> list[str]:
+    return list(dict.fromkeys(entry.name for entry in results.entries))
 
 
-def _measures(one: Board) -> list[str]:
+def _measures(board: Board) -> list[str]:
     """The measures of a board as a reader wants them; of those that say the same of one right answer, the named."""
-    named = in_reading_order(one.measures, one.protocol)
-    families = {"hit", "recall", "capped_recall"} - {one.protocol.recall}
+    named = in_reading_order(board.measures, board.protocol)
+    families = {"hit", "recall", "capped_recall"} - {board.protocol.recall}
     return [name for name in named if name.partition("@")[0] not in families or "@" not in name] or named
 
 
-def _table(one: Board) -> Table:
+def _table(board: Board) -> Table:
     """The systems of a board, the best first, with places by its first measure."""
-    measures = _measures(one)
-    shown = [name for name in measures if name.startswith(f"{one.protocol.recall}@") or name == "rsum"] or measures
-    is_ranked = any(standing.best for of in one.standings.values() for standing in of.values())
+    measures = _measures(board)
+    shown = [name for name in measures if name.startswith(f"{board.protocol.recall}@") or name == "rsum"] or measures
+    is_ranked = any(standing.best for of in board.standings.values() for standing in of.values())
     columns = [Column("system"), *([Column("place")] if is_ranked else [])]
     columns += [
-        Column(paper_name(name, one.protocol.recall), display(name).digits, "min" if is_low(name) else "max")
+        Column(paper_name(name, board.protocol.recall), display(name).digits, "min" if is_low(name) else "max")
         for name in shown
     ]
     rows: list[list[Cell]] = []
-    for system in one.systems:
-        standings = one.standings[system]
+    for system in board.systems:
+        standings = board.standings[system]
         first = standings.get(shown[0])
         place = "" if first is None or not first.best else _span(first.best, first.worst)
         values = [standings.get(name) for name in shown]
@@ -173,17 +173,17 @@ def _table(one: Board) -> Table:
             for name, value in zip(shown, values, strict=True)
         ]
         rows.append([system, *([place] if is_ranked else []), *cells])
-    about = f"{_of(one)}, {task_words(one.task)}" if task_words(one.task) != _of(one) else _of(one)
+    about = f"{_of(board)}, {task_words(board.task)}" if task_words(board.task) != _of(board) else _of(board)
     heads = [column.name for column in columns[2 if is_ranked else 1 :]]
     sentences = [f"Places by {heads[0]}, all of them right at once with 95 %."] if is_ranked else []
-    sentences.append(f"{counted(one.queries, 'queries')}.")
-    sentences += [f"R@k is {one.protocol.recall}@k."] if any(head.startswith("R@") for head in heads) else []
-    differs = [f"Protocol: {'; '.join(one.differs)}."] if one.differs else []
+    sentences.append(f"{counted(board.queries, 'queries')}.")
+    sentences += [f"R@k is {board.protocol.recall}@k."] if any(head.startswith("R@") for head in heads) else []
+    differs = [f"Protocol: {'; '.join(board.differs)}."] if board.differs else []
     return Table.of(columns, rows, caption=about, notes=[" ".join(sentences), *differs])
 
 
-def _of(one: Board) -> str:
-    return " ".join(filter(None, (one.protocol.collection, one.protocol.split)))
+def _of(board: Board) -> str:
+    return " ".join(filter(None, (board.protocol.collection, board.protocol.split)))
 
 
 def _span(best: int, worst: int) -> str:
@@ -193,11 +193,16 @@ def _span(best: int, worst: int) -> str:
 # The site.
 
 
-def _write_site(out: Path, board: Leaderboard, report: StudyReport, source: Any, *, pages: bool, replace: bool) -> None:
+def _write_site(
+    out: Path, results: Leaderboard, report: StudyReport, source: Any, *, pages: bool, replace: bool
+) -> None:
     """All files of the site, complete or not at all."""
     shown: list[dict[str, Any]] = []
-    with new_folder(out, SITE, replace=replace) as change, Progress("pages", len(board.entries), "results") as advance:
-        for entry in board.entries:
+    with (
+        new_folder(out, SITE, replace=replace) as change,
+        Progress("pages", len(results.entries), "results") as advance,
+    ):
+        for entry in results.entries:
             name = _file_name(entry)
             change.write(f"systems/{name}.json", json_bytes(packed(entry.result)))
             page = _page(entry, source) if pages and entry.evaluation is not None else None
@@ -206,23 +211,23 @@ def _write_site(out: Path, board: Leaderboard, report: StudyReport, source: Any,
             shown.append({"file": f"systems/{name}.json", "page": None if page is None else f"systems/{name}.html"})
             advance()
         change.write(STORED, report.to_bytes())
-        change.write("index.html", _index(board, report.title, shown))
-        rows = [row for one in board.boards for row in _rows(one)]
+        change.write("index.html", _index(results, report.title, shown))
+        rows = [row for board in results.boards for row in _rows(board)]
         change.write("results.csv", _csv(rows))
-        protocols = {one.key: one.protocol.to_dict() for one in board.boards}
+        protocols = {board.key: board.protocol.to_dict() for board in results.boards}
         change.write("results.json", json_bytes({"protocols": protocols, "results": rows}))
         change.write("results.tex", "\n".join(to_latex(table) for table in report.tables).encode())
         change.write("schema.json", _pretty(schema()))
 
 
-def _file_name(entry: Entry) -> str:
+def _file_name(entry: NamedResult) -> str:
     """A name of plain letters, and no two results with one."""
     plain = unicodedata.normalize("NFKD", entry.name).encode("ascii", "ignore").decode().lower()
     short = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:60].strip("-") or "system"
     return f"{short}-{hash_json({'name': entry.name, **packed(entry.result)})[:8]}"
 
 
-def _page(entry: Entry, source: Any) -> bytes | None:
+def _page(entry: NamedResult, source: Any) -> bytes | None:
     """The page of a result, with pictures where what was searched is at hand; None where there are no answers."""
     assert entry.evaluation is not None, "asked for with answers"
     if not entry.evaluation.runs:
@@ -232,19 +237,19 @@ def _page(entry: Entry, source: Any) -> bytes | None:
     return page_bytes(evaluation_report(evaluation, source=source if fits else evaluation.source).page())
 
 
-def _index(board: Leaderboard, title: str, shown: list[dict[str, Any]]) -> bytes:
+def _index(results: Leaderboard, title: str, shown: list[dict[str, Any]]) -> bytes:
     """The page with the table: the numbers lie in it, so that it opens from the disk."""
     script = (files("visir.reports") / "templates" / "site.js").read_text()
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    data = json.dumps(_data(board, shown), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    data = json.dumps(_data(results, shown), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     page = environment().get_template("site.html.j2")
-    clustered = any(one.units < one.queries for one in board.boards)
-    facts = [counted(len(_systems(board)), "systems"), counted(len(board.boards), "columns")]
-    facts.append(counted(sum(len(one.standings) for one in board.boards), "results"))
+    clustered = any(board.units < board.queries for board in results.boards)
+    facts = [counted(len(_systems(results)), "systems"), counted(len(results.boards), "columns")]
+    facts.append(counted(sum(len(board.standings) for board in results.boards), "results"))
     rendered = page.render(
         title=title,
         facts=facts,
-        notes=[*board.notes],
+        notes=[*results.notes],
         units="images, captions of one image together" if clustered else "queries",
         script=Markup(script),
         script_hash=f"sha256-{digest}",
@@ -253,23 +258,23 @@ def _index(board: Leaderboard, title: str, shown: list[dict[str, Any]]) -> bytes
     return rendered.encode()
 
 
-def _data(board: Leaderboard, shown: list[dict[str, Any]]) -> dict[str, Any]:
+def _data(results: Leaderboard, shown: list[dict[str, Any]]) -> dict[str, Any]:
     """What the page's script shows."""
-    systems = {name: number for number, name in enumerate(_systems(board))}
-    names = list(dict.fromkeys(one.protocol.collection for one in board.boards))
+    systems = {name: number for number, name in enumerate(_systems(results))}
+    names = list(dict.fromkeys(board.protocol.collection for board in results.boards))
     measures: dict[str, Any] = {}
     listed: list[dict[str, Any]] = []
     keys: dict[str, list[str]] = {}
-    for one in board.boards:
-        chance = _chance(one, board.entries)
-        labels = {measure: paper_name(measure, one.protocol.recall) for measure in _measures(one)}
+    for board in results.boards:
+        chance = _chance(board, results.entries)
+        labels = {measure: paper_name(measure, board.protocol.recall) for measure in _measures(board)}
         for measure, label in labels.items():
             says = display(measure)
             about = {"name": label, "digits": says.digits, "low": is_low(measure), "says": says.says}
             measures.setdefault(label, about)
         rows: dict[int, dict[str, list[float | int | None]]] = {}
-        for system, standings in one.standings.items():
-            keys.setdefault(system, []).append(one.key)
+        for system, standings in board.standings.items():
+            keys.setdefault(system, []).append(board.key)
             rows[systems[system]] = {
                 label: _numbers(measure, standings[measure])
                 for measure, label in labels.items()
@@ -277,26 +282,26 @@ def _data(board: Leaderboard, shown: list[dict[str, Any]]) -> dict[str, Any]:
             }
         listed.append(
             {
-                "key": one.key,
-                "collection": names.index(one.protocol.collection),
-                "split": one.protocol.split,
-                "task": one.task,
-                "words": task_words(one.task),
-                "queries": one.queries,
-                "units": one.units,
-                "differs": list(one.differs),
-                "notes": list(one.notes),
-                "card": [(task_words(name), value) for name, value in _common(one.protocol).card()],
+                "key": board.key,
+                "collection": names.index(board.protocol.collection),
+                "split": board.protocol.split,
+                "task": board.task,
+                "words": task_words(board.task),
+                "queries": board.queries,
+                "units": board.units,
+                "differs": list(board.differs),
+                "notes": list(board.notes),
+                "card": [(task_words(name), value) for name, value in _common(board.protocol).card()],
                 "measures": dict.fromkeys(labels.values(), 1),
                 "chance": {labels[name]: round(display(name).scale * value, 3) for name, value in chance.items()},
                 "rows": rows,
             }
         )
-    order = sorted(measures, key=lambda label: -sum(label in one["measures"] for one in listed))
+    order = sorted(measures, key=lambda label: -sum(label in board["measures"] for board in listed))
     return {
         "systems": list(systems),
         "collections": names,
-        "tasks": {one.task: task_words(one.task) for one in board.boards},
+        "tasks": {board.task: task_words(board.task) for board in results.boards},
         "measures": {label: measures[label] for label in order},
         "first": order[0],
         "boards": listed,
@@ -308,12 +313,12 @@ def _data(board: Leaderboard, shown: list[dict[str, Any]]) -> dict[str, Any]:
                 "notes": list(entry.result.notes),
                 **at,
             }
-            for entry, at in zip(board.entries, shown, strict=True)
+            for entry, at in zip(results.entries, shown, strict=True)
         ],
     }
 
 
-def _keys(entry: Entry) -> set[str]:
+def _keys(entry: NamedResult) -> set[str]:
     return {key_of(of_task(entry.result.protocol, task), task) for task in entry.result.tasks}
 
 
@@ -338,39 +343,39 @@ def _own(protocol: Protocol) -> list[tuple[str, str]]:
 _PLAIN = Protocol(collection="", collection_fingerprint="", split="")
 
 
-def _chance(one: Board, entries: Sequence[Entry]) -> dict[str, float]:
+def _chance(board: Board, entries: Sequence[NamedResult]) -> dict[str, float]:
     """What a random order reaches on a board, where the answers of a system say how large the gallery is."""
     for entry in entries:
         evaluation = entry.evaluation
-        if evaluation is None or one.key not in _keys(entry):
+        if evaluation is None or board.key not in _keys(entry):
             continue
-        hits = expected_by_chance(evaluation.result, evaluation.runs, evaluation.qrels).get(one.task)
+        hits = expected_by_chance(evaluation.result, evaluation.runs, evaluation.qrels).get(board.task)
         if hits is not None:
-            cutoffs = ((name, name.partition("@")[2]) for name in one.measures if name.startswith("hit@"))
+            cutoffs = ((name, name.partition("@")[2]) for name in board.measures if name.startswith("hit@"))
             return {name: float(hits[int(k) - 1]) for name, k in cutoffs if k.isdigit() and int(k) <= len(hits)}
     return {}
 
 
-def _rows(one: Board) -> Iterator[dict[str, Any]]:
+def _rows(board: Board) -> Iterator[dict[str, Any]]:
     """Every number of a board, fractions as they are."""
-    for system in one.systems:
-        for measure, standing in one.standings[system].items():
+    for system in board.systems:
+        for measure, standing in board.standings[system].items():
             ends = [value if isfinite(value) else None for value in (standing.value, standing.low, standing.high)]
             yield {
                 "system": system,
-                "collection": one.protocol.collection,
-                "split": one.protocol.split,
-                "task": one.task,
+                "collection": board.protocol.collection,
+                "split": board.protocol.split,
+                "task": board.task,
                 "measure": measure,
                 "value": ends[0],
                 "low": ends[1],
                 "high": ends[2],
                 "best_place": standing.best or None,
                 "worst_place": standing.worst or None,
-                "systems": len(one.standings),
-                "queries": one.queries,
-                "units": one.units,
-                "protocol": one.key,
+                "systems": len(board.standings),
+                "queries": board.queries,
+                "units": board.units,
+                "protocol": board.key,
             }
 
 
