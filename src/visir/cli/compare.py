@@ -159,7 +159,8 @@ def explain(
     call: Call,
     also: Annotated[list[str] | None, option(metavar="SPLIT")] = None,
     stated: list[int] | None = None,
-    limit: int = 5,
+    limit: int | None = None,
+    everything: Annotated[bool, option("--all")] = False,
     out: Path | None = None,
     replace: bool = False,
 ) -> None:
@@ -184,7 +185,8 @@ def explain(
         also: A further split whose vectors are computed, or all. Repeatable. Default: val and test, and whatever a file
             of vectors holds.
         stated: Without a result: a number of queries that a paper states, to be judged too. Repeatable.
-        limit: How many readings are shown.
+        limit: How many readings are shown. Default: one, or three where none fits.
+        everything: Show five readings, those that give the same numbers, and what could not be computed.
         out: Where to write: a new folder for the page, the tables and what visir report reads.
     """
     from visir.errors import ConfigurationError, raise_faults
@@ -204,7 +206,7 @@ def explain(
     if out is not None:
         check_new_folder(out, REPORT, replace=replace)
     if given["result"] is not None:
-        report, answer = _explained(call(also=also), limit)
+        report, answer = _explained(call(also=also), limit, everything)
     else:
         numbers = {"queries": stated or (), "system": given["system"], "collection": given["collection"]}
         report, answer = _of_digits(denominators(given["published"], **numbers))
@@ -221,12 +223,14 @@ def _of_digits(digits: Denominators) -> tuple[StudyReport, dict[str, Any]]:
     return StudyReport.of_parts("denominators", "How many queries there were", parts), answer
 
 
-def _explained(explanation: Explanation, limit: int) -> tuple[StudyReport, dict[str, Any]]:
+def _explained(explanation: Explanation, limit: int | None, everything: bool) -> tuple[StudyReport, dict[str, Any]]:
     """The same. Readings are numbered and listed below the values: their words would not fit beside them."""
+    from visir.display import counted
     from visir.reports.report import StudyReport
     from visir.reports.tables import fits_table
 
-    fits = explanation.fits[:limit]
+    usual = 5 if everything else 1 if explanation.fits[0].fits else 3
+    fits = explanation.fits[: limit or usual]
     readings = [
         {
             "reading": str(fit.reading),
@@ -240,20 +244,26 @@ def _explained(explanation: Explanation, limit: int) -> tuple[StudyReport, dict[
     ]
     names = ("sentence", "verdict", "accidents", "remarks")
     answered = {name: getattr(explanation, name) for name in names} | {"ranks": explanation.scored}
-    parts: list[Table | str] = [fits_table(explanation, limit=limit), f"Ranks: {explanation.scored}"]
-    parts.append("Readings, those that fit first (mean relative difference):")
+    parts: list[Table | str] = [fits_table(explanation, limit=len(fits))]
+    if len(fits) > 1:
+        parts.append("Readings, those that fit first (mean relative difference):")
     for number, fit in enumerate(fits, 1):
         exact = f"{fit.reproduced} of {len(fit.values)} to the printed digits"
         parts.append(f"[{number}] {fit.reading}: {fit.distance:.2%}, {exact}")
-        if fit.same:
+        if fit.same and everything:
             parts.append(f"    the same numbers come from: {' / '.join(map(str, fit.same))}")
-    if len(explanation.fits) > limit:
-        parts.append(f"{len(explanation.fits) - limit} further readings are not shown (--limit)")
-    parts.append("Not computable from what is at hand:")
-    by_reason: dict[str, list[str]] = {}
-    for reading, reason in explanation.not_computable:
-        by_reason.setdefault(reason, []).append(reading)
-    parts += [f"- {'; '.join(together)}: {reason}" for reason, together in by_reason.items()]
+    hidden = len(explanation.fits) - len(fits)
+    if everything:
+        parts += [f"{hidden} further readings are not shown (--limit)"] if hidden else []
+        parts += [f"Ranks: {explanation.scored}", "Not computable from what is at hand:"]
+        by_reason: dict[str, list[str]] = {}
+        for reading, reason in explanation.not_computable:
+            by_reason.setdefault(reason, []).append(reading)
+        parts += [f"- {'; '.join(together)}: {reason}" for reason, together in by_reason.items()]
+    elif hidden or explanation.not_computable:
+        others = [f"{counted(hidden, 'further readings')}"] if hidden else []
+        others += [f"{len(explanation.not_computable)} that cannot be computed"] if explanation.not_computable else []
+        parts.append(f"{' and '.join(others)}: --all")
     parts += [f"→ {sentence}" for sentence in (explanation.sentence, *explanation.remarks)]
     answer = answered | {"readings": readings, "not_computable": dict(explanation.not_computable)}
     return StudyReport.of_parts("explanation", "Which reading gives the published numbers", parts), answer

@@ -389,10 +389,11 @@ def values_or_table(written: str | Path) -> Mapping[str, Any] | Published:
     values: dict[str, str] = {}
     faults = []
     for part in written.split(";"):
-        task, _, rest = part.strip().partition(" ")
-        if task not in TASKS:
-            task, rest = "", part.strip()
-        for stated in filter(None, (entry.strip() for entry in rest.split(","))):
+        task = ""
+        for stated in filter(None, (entry.strip() for entry in part.split(","))):
+            first, _, rest = stated.partition(" ")
+            if first in TASKS:  # of the values behind it too
+                task, stated = first, rest.strip()
             label, sign, number = (entry.strip() for entry in stated.partition("="))
             if not (label and sign and number):
                 faults.append(f"{stated!r}: write LABEL=VALUE, with a point in the value")
