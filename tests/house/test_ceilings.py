@@ -16,7 +16,10 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 LEDGER: Any = importlib.import_module("ledger")
 
 CEILINGS: dict[str, tuple[int, int]] = {
-    "core": (21, 2_760),  # wiring.py, every folder opens; compressed files and hints at both doors; loops made ready
+    "core": (
+        21,
+        2_770,
+    ),  # wiring.py, every folder opens; compressed files and hints at both doors; loops made ready
     "stats": (6, 1_950),  # the one place for intervals and p-values; a third of it says what each assumes
     "storage": (7, 2_580),  # forged values are damage at each door
     "records": (13, 4_950),  # catalogues with pictures, paths and variants; what each field of a protocol means
@@ -27,7 +30,10 @@ CEILINGS: dict[str, tuple[int, int]] = {
     "encoders": (49, 19_250),  # lanes; two methods beside those of 0.1.0; claims; uploads that failed are kept
     "training + sparse": (36, 10_650),
     "robustness + shortcuts": (26, 4_250),
-    "retrieval": (50, 15_000),  # forms of the loops without a compiler; recall=; runs of other tools
+    "retrieval": (
+        49,
+        15_160,
+    ),  # all loops without a compiler too; recall=; runs of other tools
     "evaluation": (50, 16_850),
     "reports": (28, 7_450),  # side by side; tables as papers print them
     "cli": (16, 5_150),

@@ -16,6 +16,7 @@ from refusals import refused
 from visir.errors import ConfigurationError, EmbeddingError
 from visir.fingerprint import hash_json
 from visir.records import Embeddings, EncoderCard, MultiVectorEmbeddings, SparseEmbeddings, Vocabulary
+from visir.retrieval.dense import Hnsw
 from visir.retrieval.index import IndexFolderError
 from visir.retrieval.kinds import build_index, open_index
 
@@ -76,6 +77,23 @@ def test_a_wanted_recall_is_found_by_questions_that_nobody_measured(
         assert again.info().details == details
         assert again.search(others, 10).indices.tolist() == found.indices.tolist()
         assert "recall_found" not in again.search(others, 10, **{effort: 500}).provenance
+
+
+def test_documents_of_a_graph_ask_as_strangers_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node finds its own neighbours at once: measured over a graph that holds the questions, recall is too high."""
+    random = np.random.default_rng(4).normal(size=(3_300, 32)).astype(np.float32)
+    documents = Embeddings("image", [f"i{row:05}" for row in range(3_000)], random[:3_000], CARD)
+    others = Embeddings("text", [f"t{row:05}" for row in range(300)], random[3_000:], CARD)
+    truth = build_index(documents, "exact").search(others, 10)
+    shares = []
+    for knows in (True, False):
+        monkeypatch.setattr(Hnsw, "knows_its_rows", knows)
+        index = build_index(documents, "hnsw", m=6, ef_construction=40, recall=0.9)
+        found, details = index.search(others, 10), index.info().details
+        shares.append(np.mean([len({*found.top(q)} & {*truth.top(q)}) / 10 for q in found]))
+        assert (abs(details["recall found"] - shares[-1]) < 0.04) == knows
+        assert (details["recall from"], details["recall documents"]) == ("the documents", 3_000)
+    assert shares[0] >= 0.88 > shares[1]
 
 
 def test_more_recall_takes_more_effort() -> None:

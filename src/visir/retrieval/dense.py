@@ -102,6 +102,7 @@ class Hnsw(Finder[Embeddings]):
     # very unequal lengths are found less well than under cosine.
 
     settings_type = HnswSettings
+    knows_its_rows = True
 
     def build(self, rows: DenseRows, settings: HnswSettings) -> Graph:
         faiss = _faiss()

@@ -7,6 +7,7 @@ them; what it finds is scored exactly. A change writes new files and publishes a
 
 from __future__ import annotations
 
+import operator
 import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -17,13 +18,13 @@ from typing import Any, ClassVar, Generic, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 import visir.plugins as plugins
 from visir.arrays import load_array
 from visir.display import Displayed, brief, counted, listed
 from visir.errors import ConfigurationError, EmbeddingError, RunError, VisirError
 from visir.records import EncoderCard, Modality, Run, modality_of
-from visir.records.columns import ids_at
 from visir.retrieval.answers import MOST, Candidates, Hits, run_of
 from visir.retrieval.rows import DENSE, LARGEST, Form, Rows, Vectors, check_fits_index, in_order
 from visir.retrieval.settings import Kind, searching, settings_of
@@ -320,6 +321,10 @@ class Finder(Generic[Vectors]):
     dumped_as: ClassVar[str] = ""
     """The suffix of the file of `dump`."""
 
+    knows_its_rows: ClassVar[bool] = False
+    """Whether a document as a question is found more easily than other questions. A wanted `recall` for which no
+    questions are given is then measured over an index without the documents that ask, which is built for that."""
+
     def stored(self, documents: Vectors, held: Vectors | None, settings: Any) -> Vectors:
         """Return documents as the index holds them, in another precision, or compressed; `held` are there already."""
         return documents
@@ -358,6 +363,7 @@ class StoredIndex(Index[Vectors]):
         self._late: LateCheck | None = None
         self.recall: dict[str, Any] = {}  # what was measured of an approximate index when it was built
         self._about = self._how(settings)
+        self._like: tuple[Any, ...] = (None,) * 4  # what is known to fit of queries: type, model, dimension, words
 
     def __repr__(self) -> str:
         documents = f"{counted(len(self.ids), 'vectors')}{f', in {self.folder}' if self.folder else ', in memory'}"
@@ -455,8 +461,11 @@ class StoredIndex(Index[Vectors]):
         offsets, places, scores = hits.best(len(ordered), k)
         if not np.isfinite(scores).all():
             self.search(queries, k)  # which names the pair
-        documents = ids_at(state.rows.ids, places)
-        entries, cuts = list(zip(documents, scores.tolist(), strict=True)), offsets.tolist()
+        documents = state.rows.names_at(places)
+        entries = list(zip(documents, scores.tolist(), strict=True))
+        if len(ordered) == 1:
+            return {ordered.ids[0].as_py(): entries}
+        cuts = offsets.tolist()
         return {
             query: entries[start:stop]
             for query, start, stop in zip(ordered.ids.to_pylist(), cuts[:-1], cuts[1:], strict=True)
@@ -502,7 +511,12 @@ class StoredIndex(Index[Vectors]):
     def _found(self, state: IndexState[Vectors], queries: Vectors, k: int, settings: Any) -> tuple[Vectors, Hits]:
         """Return the queries in order of their ids, and at least the best `k` documents of each."""
         rows = state.rows
-        ordered = in_order(self.form, queries, rows.parts[0], len(rows.live), k)
+        like = (type(queries), queries.encoder, queries.dimension, getattr(queries, "vocabulary", None))
+        if len(queries) != 1 or not all(map(operator.is_, like, self._like)) or type(k) is not int or k < 1:
+            ordered = in_order(self.form, queries, rows.parts[0], len(rows.live), k)
+            self._like = like
+        else:  # one question after the other by the same model: what was checked of the first holds
+            ordered = queries
         depth, asking = min(k, len(rows.live)), self.form.asking(ordered)
         found = self._finder.search(state.built, rows, asking, depth, settings)
         hits = found if isinstance(found, Hits) else self.form.score(rows, asking, found, depth)
@@ -540,13 +554,20 @@ class StoredIndex(Index[Vectors]):
         wanted, state = getattr(self.settings, "recall", 0.0), self._state
         if not wanted:
             return
-        from visir.retrieval.recall import calibrated
+        from visir.retrieval.recall import QUESTIONS, calibrated, questions_of
 
         usual = plugins.part("usual kind of index")(state.rows.parts[0])
         same = {"similarity": self.settings.similarity} if hasattr(self.settings, "similarity") else {}
-        exact: Any = StoredIndex(usual, IndexState(state.rows, None), usual.settings_type(**same))
-        efforts = self._finder.efforts(state.built, state.rows)
-        effort, self.recall = calibrated(self, exact, efforts, wanted, queries)
+        measured, rows, drawn = self, state.rows, queries is None
+        if queries is None and self._finder.knows_its_rows and len(self.ids) > 2 * QUESTIONS:
+            queries, _ = questions_of(self, None)
+            rows = Rows.of(self.form, rows.select(self.ids.filter(pc.invert(pc.is_in(self.ids, queries.ids)))))
+            built = self._finder.build(rows, self.settings)
+            measured = type(self)(self._kind, IndexState(rows, built), self.settings)
+        exact: Any = StoredIndex(usual, IndexState(rows, None), usual.settings_type(**same))
+        efforts = self._finder.efforts(measured._state.built, rows)
+        effort, self.recall = calibrated(measured, exact, efforts, wanted, queries)
+        self.recall |= {"from": "the documents" if drawn else "given", "documents": len(self.ids)}
         self.settings = replace(self.settings, **effort)
         self._about = self._how(self.settings)
 

@@ -33,14 +33,14 @@ from visir.records import (
     Vocabulary,
     strings,
 )
-from visir.records.columns import is_sorted
+from visir.records.columns import ids_at, is_sorted
 from visir.retrieval.answers import Candidates, Hits, check_depth
 from visir.retrieval.multi_vector.compression import COMPRESSED_FILES, CompressedVectors, join_vectors
 from visir.retrieval.multi_vector.scan import scan_tokens
 from visir.retrieval.multi_vector.sides import BLOCK as TOKENS
 from visir.retrieval.multi_vector.sides import TokenSide, cut, score_token_places
 from visir.retrieval.scan import SearchState, best_of
-from visir.retrieval.vectors import BLOCK, Side, loops_for
+from visir.retrieval.vectors import BLOCK, Side, lengths_of, loops_for
 from visir.threads import piece, spread
 
 _BLOCK = 8192
@@ -114,6 +114,8 @@ class Dense(Form[Embeddings]):
             Side(vectors, np.arange(start, min(start + BLOCK, len(vectors))), self.similarity)
 
     def asking(self, queries: Embeddings) -> Side:
+        if len(queries) == 1:
+            return Side.of_one(queries, self.similarity)
         return Side(queries, np.arange(len(queries)), self.similarity)
 
     def compared(self, rows: Rows[Embeddings], wanted: NDArray[np.int64]) -> NDArray[np.float32]:
@@ -173,8 +175,7 @@ class Dense(Form[Embeddings]):
     ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         """Return the vectors of these rows, read from disk, and which of them each is."""
         if len(wanted) == 1 and len(rows.parts) == 1 and wanted.min() >= 0:
-            side = Side(rows.parts[0], wanted[0], self.similarity)
-            return side.block(0, len(side)), np.arange(len(side))[None]
+            return self._read(rows, wanted[0]), np.arange(wanted.shape[1])[None]
         needed, place = np.unique(wanted, return_inverse=True)
         if needed[0] < 0:
             needed, place = needed[1:], place - 1
@@ -197,6 +198,20 @@ class Dense(Form[Embeddings]):
         table = read_columns(folder / "ids.parquet", {"id": pa.string()}, EmbeddingError, "")
         normalised = (table.schema.metadata or {}).get(b"normalised") == b"True"
         return Embeddings(modality, strings(table["id"]), _mapped(folder / "vectors.npy"), encoder, normalised)
+
+    def _read(self, rows: Rows[Embeddings], wanted: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Return the vectors of rows of the first part, for one query. To give their pages back costs as much as to
+        score them, so that is done after as many vectors as are read at once for many queries."""
+        source: Any = rows.parts[0].vectors
+        vectors = source.view(np.ndarray)[wanted].astype(np.float32, copy=False)
+        if self.similarity == "cosine":
+            lengths = lengths_of(vectors)
+            loops_for(vectors.size, "divide_rows").divide_rows(vectors, lengths)
+        rows.prepared["read"] = rows.prepared.get("read", 0) + len(wanted)
+        if rows.prepared["read"] > _PAIRS:
+            rows.prepared["read"] = 0
+            release(source)
+        return vectors
 
 
 def _best(
@@ -350,6 +365,8 @@ FEW = 16
 SHARE = 200
 """More are as well where the index has so many times more ids: Arrow puts all of these into a hash table."""
 
+_NAMES = 2**16
+"""As many ids are remembered, some 5 MB."""
 LARGEST = 2**20
 """Parts are not merged into one of more rows: a merged part is made in memory."""
 
@@ -406,6 +423,18 @@ class Rows(Generic[Vectors]):
     def gallery(self) -> Gallery:
         """All documents, as the gallery of a search."""
         return Gallery.of(self.parts[0].modality, self.ids, f"all indexed {self.parts[0].modality}s")
+
+    def names_at(self, places: NDArray[np.int64]) -> list[str]:
+        """Return the ids at these places; those of few are remembered, because Arrow takes as long as a search."""
+        if len(places) > FEW:
+            return ids_at(self.ids, places)
+        known: dict[int, str] = self.prepared.setdefault("names", {})
+        if len(known) > _NAMES:
+            known.clear()
+        names = [known.get(place) for place in places.tolist()]
+        if None in names:
+            names = [known.setdefault(place, self.ids[place].as_py()) for place in places.tolist()]
+        return names  # type: ignore[return-value]
 
     def compared(self, first: int = 0) -> Any:
         """Return the (n, d) dense vectors of the rows from `first` on as they are compared, float32 in memory."""

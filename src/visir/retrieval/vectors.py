@@ -46,6 +46,23 @@ class Side:
             self._whole = self._convert(0, len(rows))
         self.longest = 1.0 if similarity == "cosine" else self._longest()
 
+    @classmethod
+    def of_one(cls, query: Embeddings, similarity: Similarity) -> Side:
+        """Return the side of one vector, without what only many need."""
+        if query.vectors.dtype not in (np.float32, np.float16):
+            return cls(query, np.arange(1), similarity)
+        vectors = np.array(query.vectors, np.float32, order="C")
+        lengths = lengths_of(vectors)
+        length = float(lengths[0])
+        if not (0 < length < np.inf if similarity == "cosine" else length <= LONGEST):
+            return cls(query, np.arange(1), similarity)  # which names it
+        if similarity == "cosine":
+            loops_for(vectors.size, "divide_rows").divide_rows(vectors, lengths)
+        side = cls.__new__(cls)
+        side.embeddings, side.rows, side.similarity, side.on_devices = query, np.arange(1), similarity, {}
+        side._in_order, side._whole, side.longest = True, vectors, 1.0 if similarity == "cosine" else length
+        return side
+
     def __len__(self) -> int:
         return len(self.rows)
 
