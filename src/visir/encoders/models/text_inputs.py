@@ -190,7 +190,7 @@ class FewTokens(FastTokens):
             self._arrays = dict(arrays)
         self._whole = whole
         self._frame = orjson.loads(self._arrays["frame"].tobytes())
-        super().__init__(values, {**files, TOKENIZER: orjson.dumps(self._frame)})
+        super().__init__(values, {TOKENIZER: orjson.dumps(self._frame)})
 
     def ids(self, texts: Sequence[str]) -> list[list[int]]:
         """The token ids of each text."""
