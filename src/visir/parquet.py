@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 from visir.errors import VisirError
 from visir.storage import check_written
 
+_MANY = 1 << 16
+"""Rows that are worth threads: to begin some, and to wait for them, takes longer than to read fewer."""
+
 # Arrow arrays made from their buffers.
 
 
@@ -61,7 +64,7 @@ def read_table(source: str | Path | IO[bytes], columns: Sequence[str] | None = N
 
 def _read_file(path: Path, columns: Sequence[str] | None) -> pa.Table:
     with reading_parquet(path), pq.ParquetFile(path.absolute()) as file:  # a relative "photos:/x" would be an address
-        table = file.read(columns=columns)
+        table = file.read(columns=columns, use_threads=file.metadata.num_rows > _MANY)
         table.validate(full=True)  # text that is no UTF-8, offsets that lead nowhere
         return table
 

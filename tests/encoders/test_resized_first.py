@@ -21,7 +21,7 @@ def test_pixels_are_those_of_the_processor_alone(family: str, tmp_path: Path) ->
     tiny.save(family, tmp_path)
     ours = image_processor(tmp_path, BACKENDS[0])
     assert isinstance(ours, ImageProcessor)
-    assert ours._resized_first is not None
+    assert getattr(ours._levels, "__func__", None) is ResizedFirst.levels  # nothing is left to the processor
     theirs = transformers.AutoImageProcessor.from_pretrained(tmp_path, backend="pil")
     random = np.random.default_rng(0)
     noise = [Image.fromarray(random.integers(0, 256, (*random.integers(9, 300, 2), 3), np.uint8)) for _ in range(30)]
@@ -48,5 +48,26 @@ def test_a_processor_that_scales_otherwise_than_it_says_is_found() -> None:
         def resize(self, image: Any, size: Any, resample: Any = None, **settings: Any) -> Any:
             return super().resize(image, size, PILImageResampling.BILINEAR, **settings)
 
-    assert ImageProcessor(transformers.CLIPImageProcessorPil(), "pil")._resized_first is not None
-    assert ImageProcessor(Smoother(), "pil")._resized_first is None
+    ours, other = (ImageProcessor(kind(), "pil") for kind in (transformers.CLIPImageProcessorPil, Smoother))
+    assert ours._levels != ours._processor_levels and other._levels == other._processor_levels
+
+
+class Corner(transformers.CLIPImageProcessorPil):  # type: ignore[misc]
+    """Cuts out a corner, not the middle."""
+
+    def center_crop(self, image: Any, size: Any, **settings: Any) -> Any:
+        return image[..., : size["height"], : size["width"]]
+
+
+@pytest.mark.parametrize(
+    ("kind", "shortest", "way"),
+    [(Corner, 70, "by_both"), (transformers.CLIPImageProcessorPil, 31, "levels")],  # scaled before; filled with black
+)
+def test_a_crop_that_is_not_the_middle_of_the_picture(kind: Any, shortest: int, way: str) -> None:
+    processor = kind(size={"shortest_edge": shortest}, crop_size={"height": 48, "width": 56})
+    ours, random = ImageProcessor(processor, "pil"), np.random.default_rng(2)
+    assert ours._levels.__name__ == way
+    for shape in ((50, 90), (33, 32), (300, 47)):
+        picture = Image.fromarray(random.integers(0, 256, (*shape, 3), np.uint8))
+        expected = np.asarray(processor(images=picture, return_tensors="np")["pixel_values"][0], np.float32)
+        assert np.array_equal(ours.pixels(picture), expected)

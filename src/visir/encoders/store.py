@@ -12,8 +12,10 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
+from copy import copy
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -263,13 +265,18 @@ class Entry:
 
     def embeddings(self, encoder: EncoderCard | None = None, origin: str = "") -> Embeddings | MultiVectorEmbeddings:
         """The vectors, memory-mapped. `encoder` replaces the card (the same model under another name)."""
+        record = copy(self._record)  # checked as a whole, which need not be done again for another card
+        vars(record).update({"origin": origin} if encoder is None else {"origin": origin, "encoder": encoder})
+        return record
+
+    @cached_property
+    def _record(self) -> Embeddings | MultiVectorEmbeddings:
         with VECTORS.reading(self.folder):
-            modality = modality_of(self.card["modality"])
-            encoder = encoder or EncoderCard.from_dict(self.card["encoder"])
+            modality, encoder = modality_of(self.card["modality"]), EncoderCard.from_dict(self.card["encoder"])
             ids, vectors = self.content()
             if isinstance(vectors, TokenVectors):
-                return MultiVectorEmbeddings(modality, ids, vectors.offsets, vectors.vectors, encoder, origin)
-            return Embeddings(modality, ids, vectors, encoder, origin=origin)
+                return MultiVectorEmbeddings(modality, ids, vectors.offsets, vectors.vectors, encoder)
+            return Embeddings(modality, ids, vectors, encoder)
 
 
 class Store:
@@ -370,6 +377,7 @@ def usable_entry(store: Store, key: str, items: Items) -> Entry | None:
     entry = store.find(key)
     if entry is None or not is_readable_again(entry.broken, items):
         return entry
+    del entry  # what is mapped cannot be removed everywhere
     store.remove(key)
     return None
 

@@ -29,6 +29,8 @@ LOG = ".visir-claims"
 """The log of claims (`claims.py`): the lock of whoever changes the folder lies on it."""
 FORMAT = 1
 """The version of this file's own layout."""
+_LITTLE = 1 << 23
+"""Bytes that are hashed before threads have begun to."""
 _WRONG_VALUES = (
     *(LookupError, TypeError, ValueError, ArithmeticError, AttributeError, StopIteration),
     *(FileNotFoundError, IsADirectoryError, NotADirectoryError),  # a file of another name than the one that is there
@@ -212,8 +214,10 @@ class Manifest:
                 faults.append(f"{name} {fault}")
             elif hashed(name):
                 chosen.append(name)
-        with ThreadPoolExecutor(usable_cores(), "visir-check") as pool:
-            differences = pool.map(lambda name: self.files[name].fault(folder / name, digest, sized=True), chosen)
+        is_little = sum(self.files[name].bytes for name in chosen) < _LITTLE
+        with contextlib.nullcontext() if is_little else ThreadPoolExecutor(usable_cores(), "visir-check") as pool:
+            apply = map if pool is None else pool.map
+            differences = apply(lambda name: self.files[name].fault(folder / name, digest, sized=True), chosen)
             for done, (name, fault) in enumerate(zip(chosen, differences, strict=True), 1):
                 callback(done, len(chosen))
                 faults += [f"{name} {fault}"] if fault else []

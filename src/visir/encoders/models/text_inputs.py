@@ -190,7 +190,7 @@ class FewTokens(FastTokens):
             self._arrays = dict(arrays)
         self._whole = whole
         self._frame = orjson.loads(self._arrays["frame"].tobytes())
-        super().__init__(values, {**files, TOKENIZER: orjson.dumps(self._frame)})
+        super().__init__(values, {TOKENIZER: orjson.dumps(self._frame)})
 
     def ids(self, texts: Sequence[str]) -> list[list[int]]:
         """The token ids of each text."""
@@ -221,14 +221,13 @@ class FewTokens(FastTokens):
         wanted = [*parts, *(before + part for part in parts if before), *(part + behind for part in parts if behind)]
         hashes = np.array([_hash_of(piece) for piece in wanted], np.uint64)
         places = np.searchsorted(arrays["hashes"], hashes)
-        found = np.flatnonzero(np.append(arrays["hashes"], 0)[places] == hashes)
-        pieces = {int(places[row]): wanted[row] for row in found}
-        vocabulary = model["vocab"] | {piece: int(arrays["ids"][place]) for place, piece in pieces.items()}
-        kept = {"vocab": vocabulary}
+        known = np.flatnonzero(np.append(arrays["hashes"], 0)[places] == hashes)
+        pieces = {int(places[row]): wanted[row] for row in known}
+        few = {"vocab": model["vocab"] | {piece: int(arrays["ids"][place]) for place, piece in pieces.items()}}
         if "merges" in model:
             rows = np.flatnonzero(np.isin(arrays["merged"], [*pieces]))
-            kept["merges"] = [[pieces[left], pieces[right]] for left, right in arrays["pairs"][rows].tolist()]
-        return orjson.dumps({**self._frame, "model": {**model, **kept}})
+            few["merges"] = [[pieces[left], pieces[right]] for left, right in arrays["pairs"][rows].tolist()]
+        return orjson.dumps({**self._frame, "model": {**model, **few}})
 
 
 def _hash_of(piece: str) -> int:
