@@ -297,6 +297,15 @@ def late_interaction(folder: Path) -> dict[str, Any]:
     }
 
 
+def sentence_models(folder: Path) -> dict[str, Any]:
+    """A small model of texts and a small SPLADE."""
+    import tiny_sentence
+
+    shutil.copytree(folder / CLIP, folder / "text-model")
+    tiny_sentence.save_splade(folder / "splade-model")
+    return {}
+
+
 SETUPS: dict[str, Setup] = {
     "build-an-index": nothing,
     "choose-a-model": own_towers,
@@ -327,6 +336,7 @@ SETUPS: dict[str, Setup] = {
     "serve": library,
     "stress": trained,
     "train": nothing,
+    "train-with-sentence-transformers": sentence_models,
     "use-an-engine": nothing,
     "use-categories": shop,
     "use-late-interaction": late_interaction,

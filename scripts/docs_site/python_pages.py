@@ -104,7 +104,8 @@ PARTS: dict[str, Part] = {
                 "LTD",
                 "ITD",
             )
-        ),
+        )
+        + ("visir.training.trainer_losses.ObjectiveLoss", "visir.sparse.trainer_loss.D2SLoss"),
     ),
     "training-loop": Part(
         "visir.training: the loop",

@@ -1,10 +1,12 @@
 """Tables of the documentation that are printed from the code's own data, so that they are never written twice.
 
-A page holds a line `<!-- table: NAME -->`; the table is put there when the site is built.
+A page holds a line `<!-- table: NAME -->`; the table is put there when the site is built. The source of a function is
+put in place of `<!-- source: visir.package.module.function -->`.
 """
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import json
 import re
@@ -14,8 +16,15 @@ from typing import Any, get_args
 
 
 def filled(markdown: str) -> str:
-    """The page with a table in place of every marker; an unknown name stops the build."""
+    """The page with a table, or the source of a function, in place of every marker; an unknown name stops the build."""
+    markdown = re.sub(r"<!-- source: ([\w.]+) -->", lambda found: source(found.group(1)), markdown)
     return re.sub(r"<!-- table: ([\w-]+) -->", lambda found: TABLES[found.group(1)](), markdown)
+
+
+def source(name: str) -> str:
+    """A function as it stands in the code."""
+    module, _, function = name.rpartition(".")
+    return f"```python\n{inspect.getsource(getattr(importlib.import_module(module), function))}```"
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -47,6 +47,15 @@ def test_links_into_the_code_lead_somewhere(page: Path) -> None:
     assert not wrong
 
 
+def test_functions_that_pages_print_are_there() -> None:
+    pages = [path.read_text(encoding="utf-8") for path in (ROOT / "docs").rglob("*.md")]
+    printed = [name for page in pages for name in re.findall(r"<!-- source: ([\w.]+) -->", page)]
+    assert "visir.training.loop.update" in printed
+    for name in printed:
+        module, _, function = name.rpartition(".")
+        assert function in names(ROOT / "src" / f"{module.replace('.', '/')}.py"), name
+
+
 def test_pages_that_the_code_names_are_there() -> None:
     folders = [ROOT / name for name in ("src", "papers", "benchmarks", "scripts", "examples", "deploy")]
     single = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "pyproject.toml")]

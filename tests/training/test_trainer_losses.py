@@ -114,7 +114,8 @@ def test_loss_and_gradients_are_those_of_visirs_own_step(folder: Path, case: str
     learner.prepare(Precision("float32", torch.device("cpu")))
     model.train()
     optimisers = [
-        torch.optim.AdamW([w for w in part.parameters() if w.requires_grad], 0.01) for part in (learner, loss)
+        torch.optim.AdamW([weight for weight in part.parameters() if weight.requires_grad], 0.01)
+        for part in (learner, loss)
     ]
     for step in range(3):
         pairs = VectorPairs(
@@ -173,7 +174,7 @@ def test_what_is_missing_is_said(folder: Path) -> None:
     model = sentence_model(folder / "clip")
     with refused(ConfigurationError, code="loss-settings"):
         ObjectiveLoss(model, {"name": "infonce", "temprature": 0.1})
-    with pytest.raises(ConfigurationError, match="auxiliary.ltd"):
+    with pytest.raises(ConfigurationError, match=r"auxiliary\.ltd"):
         ObjectiveLoss(model, "infonce", {"ltd": {}})
     loss = ObjectiveLoss(model, "infonce", {"ltd": LTD}, target_width=5)
     vectors = [torch.randn(4, 24) for _ in range(2)]
@@ -192,7 +193,8 @@ def flickr8k(pairs: int, *, first: int = 0) -> tuple[list[str], list[str], list[
     path = data_directory() / "flickr8k" / "dataset_flickr8k.karpathy_schema.json.xz"
     if not path.is_file():
         pytest.skip("no Flickr8k")
-    images = [image for image in json.loads(lzma.open(path).read())["images"] if image["split"] == "train"]
+    with lzma.open(path) as file:
+        images = [image for image in json.load(file)["images"] if image["split"] == "train"]
     chosen = [[sentence["raw"] for sentence in image["sentences"]] for image in images[first : first + pairs]]
     return [texts[0] for texts in chosen], [texts[1] for texts in chosen], list(range(first, first + pairs))
 
@@ -233,7 +235,7 @@ def train_texts(path: Path | None, out: Path, seed: int, *, resume: bool = False
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_a_text_model_is_trained_saved_and_loaded(tmp_path: Path, seed: int) -> None:
-    trainer, loss = train_texts(None, tmp_path / "run", seed)
+    trainer, _ = train_texts(None, tmp_path / "run", seed)
     logs = [entry for entry in trainer.state.log_history if "ltd" in entry]
     assert len(logs) == 8 and logs[-1]["ltd multiplier"] > logs[0]["ltd multiplier"] >= 1.0
     assert logs[-1]["ltd"] < logs[0]["ltd"]  # the decoder learns

@@ -13,7 +13,7 @@ from visir.sparse.expansion import Expansion, allowed
 from visir.sparse.recipe import ExpansionSettings, LossSettings
 from visir.sparse.run import batch_scores
 from visir.training.losses import Losses, SparseLoss, eta_at
-from visir.training.trainer_losses import Features, TrainerLoss, checked
+from visir.training.trainer_losses import Features, TrainerLoss, checked, citation_of
 
 
 class D2SLoss(TrainerLoss):
@@ -128,9 +128,4 @@ class D2SLoss(TrainerLoss):
     @property
     def citation(self) -> str:
         """BibTeX of the paper, for the model card."""
-        return """@inproceedings{nguyen2024multimodal,
-  title={Multimodal Learned Sparse Retrieval with Probabilistic Expansion Control},
-  author={Nguyen, Thong and Hendriksen, Mariya and Yates, Andrew and de Rijke, Maarten},
-  booktitle={ECIR},
-  year={2024}
-}"""
+        return citation_of(["nguyen2024multimodal"])

@@ -26,45 +26,24 @@ STATE_FILE = "visir_loss.safetensors"
 Similarity = Literal["cosine", "dot"]
 Features = Mapping[str, Any]
 
-CITATIONS = {
-    "ltd": """@article{bleeker2022keep,
-  title={Keep the Caption Information: Preventing Shortcut Learning in Contrastive Image-Caption Retrieval},
-  author={Bleeker, Maurits and Yates, Andrew and de Rijke, Maarten},
-  journal={arXiv preprint arXiv:2204.13382},
-  year={2022}
-}""",
-    "infonce": """@article{oord2018representation,
-  title={Representation Learning with Contrastive Predictive Coding},
-  author={van den Oord, Aaron and Li, Yazhe and Vinyals, Oriol},
-  journal={arXiv preprint arXiv:1807.03748},
-  year={2018}
-}""",
-    "triplet": """@inproceedings{faghri2018vse,
-  title={{VSE++}: Improving Visual-Semantic Embeddings with Hard Negatives},
-  author={Faghri, Fartash and Fleet, David J. and Kiros, Jamie Ryan and Fidler, Sanja},
-  booktitle={BMVC},
-  year={2018}
-}""",
-    "ifm": """@inproceedings{robinson2021can,
-  title={Can Contrastive Learning Avoid Shortcut Solutions?},
-  author={Robinson, Joshua and Sun, Li and Yu, Ke and Batmanghelich, Kayhan and Jegelka, Stefanie and Sra, Suvrit},
-  booktitle={NeurIPS},
-  year={2021}
-}""",
-    "sigmoid": """@inproceedings{zhai2023sigmoid,
-  title={Sigmoid Loss for Language Image Pre-Training},
-  author={Zhai, Xiaohua and Mustafa, Basil and Kolesnikov, Alexander and Beyer, Lucas},
-  booktitle={ICCV},
-  year={2023}
-}""",
-    "multi-positive": """@inproceedings{khosla2020supervised,
-  title={Supervised Contrastive Learning},
-  author={Khosla, Prannay and Teterwak, Piotr and Wang, Chen and Sarna, Aaron and Tian, Yonglong and others},
-  booktitle={NeurIPS},
-  year={2020}
-}""",
+_CITED = {
+    "ltd": "bleeker2022keep",
+    "infonce": "oord2018representation",
+    "triplet": "faghri2018vse",
+    "ifm": "robinson2021can",
+    "sigmoid": "zhai2023sigmoid",
+    "multi-positive": "khosla2020supervised",
+    "cosine": "bleeker2022keep",
+    "itd": "bleeker2022keep",
 }
-CITATIONS["cosine"] = CITATIONS["itd"] = CITATIONS["ltd"]
+"""Loss → the key of its paper in `losses.bib`."""
+
+
+def citation_of(keys: Iterable[str]) -> str:
+    """The entries of `losses.bib` under these keys."""
+    entries = Path(__file__).with_name("losses.bib").read_text(encoding="utf-8").strip().split("\n\n")
+    by_key = {entry.partition("{")[2].partition(",")[0]: entry for entry in entries}
+    return "\n\n".join(by_key[key] for key in dict.fromkeys(keys))
 
 
 class TrainerLoss(nn.Module, ABC):
@@ -141,8 +120,8 @@ class TrainerLoss(nn.Module, ABC):
         if learns and not self._is_followed and (self.is_scheduled or (_count() > 1 and self.learnt is not None)):
             raise ConfigurationError(
                 f"{type(self).__name__}: nobody tells this loss where the training stands.",
-                hint="Trainer(…, loss=loss, callbacks=[loss.callback()]); in a loop of your own loss.at_step(epoch, "
-                "step) before and loss.after_step() after each update",
+                hint="give the trainer loss.callback() among its callbacks; in a loop of your own call "
+                "loss.at_step(epoch, step) before and loss.after_step() after each update",
                 code="loss-without-callback",
             )
         # As in visir's own loop: only the towers compute in half precision.
@@ -393,7 +372,7 @@ class ObjectiveLoss(TrainerLoss):
     def citation(self) -> str:
         """BibTeX of the papers, for the model card."""
         used = [self.settings.name, *(name for name, settings in self.auxiliary if settings is not None)]
-        return "\n\n".join(dict.fromkeys(CITATIONS[name] for name in used if name in CITATIONS))
+        return citation_of(_CITED[name] for name in used if name in _CITED)
 
 
 def _tokens(features: Features) -> Tensor | None:
