@@ -34,7 +34,7 @@ Analyse
 
 Train
     visir.train("clip-finetune", data="mine.csv")        a TrainedModel, which stands wherever a model does
-    visir.export("runs/mine", "results/mine", out="hub") a folder for the Hugging Face Hub: model card, results, protocol
+    visir.export("runs/mine", "results/mine", out="hub") a folder for the Hugging Face Hub, with model card
     visir.sparsify(…)                                    dense vectors become weighted words; visir.recipes() lists all
 
 Applications

@@ -37,6 +37,7 @@ ROAD = (
     Verb("explain", "visir.cli.compare:explain", group="measure"),
     Verb("stress", "visir.cli.stress:stress", group="measure"),
     Verb("train", "visir.cli.train:train", group="train"),
+    Verb("export", "visir.cli.train:export", group="train"),
     Verb("report", "visir.cli.compare:report", group="measure"),
     Verb("encode", "visir.cli.encode:encode", group="analyse"),
     Verb("index", "visir.cli.index:app", group="analyse"),

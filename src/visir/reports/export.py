@@ -26,7 +26,7 @@ from visir.errors import ConfigurationError, EncoderError, VisirError, raise_fau
 from visir.evaluation.results import Evaluation, load_evaluation
 from visir.files import is_there, json_bytes, read_json, user_path
 from visir.options import split_mark
-from visir.reports.model_card import HUB_NAME, Measured, Subject, card_text
+from visir.reports.model_card import HUB_NAME, CardResult, Subject, card_text
 from visir.storage import FileRecord, Manifest, check_new_folder, new_plain_folder
 from visir.storage.disk import files_below
 from visir.storage.scratch import PLAIN
@@ -39,6 +39,8 @@ LEFT_OUT = ("steps.jsonl", "training.html", "tensorboard/*")
 _PLAIN_FILES = ("*.json", "*.txt", "*.model", "*.spm", "*.jinja", "*.safetensors", "*.tiktoken", "*.md", "LICENSE*")
 """What a folder of another library is made of. Code and pickles are not taken along."""
 _FORMS = {"modules.json": "sentence-transformers", "open_clip_config.json": "open_clip", ADAPTER_FILE: "peft"}
+_PART = {"name", "revision"}
+"""What `save_part` writes of a model that is named."""
 _PATH = re.compile(r"(~|[A-Za-z]:)?[/\\\\][^/\\\\\n]+[/\\\\]")
 """How a path begins that is one of this machine."""
 Library = Literal["auto", "visir", "transformers"]
@@ -87,7 +89,6 @@ class HubFolder(os.PathLike[str]):
             ConfigurationError: There is no name or no token, or the Hub refused it.
         """
         from huggingface_hub import HfApi, get_token
-        from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
 
         name = name or self.name
         faults = [] if re.fullmatch(HUB_NAME, name) else [f"{name!r} is no name on the Hub (OWNER/NAME)"]
@@ -101,10 +102,10 @@ class HubFolder(os.PathLike[str]):
             done = api.upload_folder(
                 folder_path=self.path, repo_id=name, commit_message=message, create_pr=not self.card
             )
-        except (HfHubHTTPError, OfflineModeIsEnabled, OSError) as fault:
-            said = next((line for line in str(fault).splitlines() if line.strip()), type(fault).__name__)
+        except Exception as fault:  # of the Hub, of its client, of the network: all of them leave the folder as it is
+            reason = next((line for line in str(fault).splitlines() if line.strip()), type(fault).__name__)
             raise ConfigurationError(
-                f"{self.path}: could not be uploaded to {name}: {said}",
+                f"{self.path}: could not be uploaded to {name}: {reason}",
                 hint=f"the folder is whole; when the Hub answers: {self.command}",
                 code="not-uploaded",
             ) from fault
@@ -171,6 +172,12 @@ def export(
         ['license: mit', 'library_name: visir', 'pipeline_tag: feature-extraction']
     """
     require("huggingface_hub", extra="hub", purpose="model cards")
+    if not isinstance(model, str | os.PathLike):
+        raise ConfigurationError(
+            f"a {type(model).__name__} is no folder of a model.",
+            hint='visir.export("runs/mine", out="for-the-hub")',
+            code="export-no-folder",
+        )
     place, given = os.fspath(model), _several(results)
     languages, names = _texts(language), _texts(trained_on)
     faults = [
@@ -189,31 +196,38 @@ def export(
     raise_faults(
         ConfigurationError, "export", faults + wrong, hint="visir export MODEL --out FOLDER", code="export-options"
     )
-    check_new_folder(out, PLAIN)
+    target = Path(out)
+    check_new_folder(target, PLAIN)
     measured = list(_measured(given, where, measure))
+    names_of_model = {place, Path(place).name, name, split_mark(place)[0]}
+    others = dict.fromkeys(each.evaluation.system for each in measured if each.evaluation.system not in names_of_model)
+    notes = [f"results of a system called {each!r}: is that this model?" for each in others]
     source = user_path(split_mark(place)[0])
     if not source.is_dir():
-        return _results_alone(place, Path(out), measured)
+        return _results_alone(place, target, measured, notes)
     encoder = load(place)
-    notes: list[str] = []
-    with new_plain_folder(out) as folder:
+    with new_plain_folder(target) as folder:
         written = _written(source, folder, encoder, form, _texts(base), notes)
         heading = title or (name.partition("/")[2] or source.absolute().name)
-        said = _said(source)
+        stated = _said(source)
         subject = replace(
             written,
             name=name or f"OWNER/{heading}".replace(" ", "-"),
             title=heading,
-            licence=licence or str(said.get("license") or ""),
-            languages=tuple(languages or _texts(said.get("language") or ())),
-            datasets=tuple(names or _texts(said.get("datasets") or ())),
-            bases=written.bases or tuple(_texts(said.get("base_model") or ())),
+            licence=licence or str(stated.get("license") or ""),
+            languages=tuple(languages or _texts(stated.get("language") or ())),
+            datasets=tuple(names or _texts(stated.get("datasets") or ())),
+            bases=written.bases or tuple(_texts(stated.get("base_model") or ())),
         )
-        notes += [] if subject.licence else ["no licence is stated: --licence"]
-        notes += [] if subject.languages else ["no language is stated: --language"]
+        unsaid = {"--licence": subject.licence, "--language": subject.languages, "results": measured}
+        notes += (
+            [f"the card does not say: {', '.join(lacking)}"]
+            if (lacking := [key for key in unsaid if not unsaid[key]])
+            else []
+        )
         notes += _write_results(folder, measured, name)
         (folder / "README.md").write_text(card_text(subject, measured), encoding="utf-8")
-    return HubFolder(Path(out), name, tuple(notes))
+    return HubFolder(target, name, tuple(notes))
 
 
 def _said(source: Path) -> dict[str, Any]:
@@ -229,7 +243,7 @@ def _said(source: Path) -> dict[str, Any]:
         return {}
 
 
-def _results_alone(model: str, out: Path, measured: Sequence[Measured]) -> HubFolder:
+def _results_alone(model: str, out: Path, measured: Sequence[CardResult], notes: list[str]) -> HubFolder:
     """The results of a model whose weights the Hub has already."""
     family = family_of(model)
     name = model.removeprefix("st:")
@@ -247,7 +261,7 @@ def _results_alone(model: str, out: Path, measured: Sequence[Measured]) -> HubFo
         )
     name = split_mark(name)[0]
     with new_plain_folder(out) as folder:
-        notes = _write_results(folder, measured, name)
+        notes += _write_results(folder, measured, name)
     return HubFolder(out, name, tuple(notes))
 
 
@@ -264,17 +278,17 @@ def _several(given: Any) -> list[Any]:
 
 def _datasets(given: Sequence[str]) -> tuple[dict[str, tuple[str, str]], list[str]]:
     """By "COLLECTION" or "COLLECTION:TASK": the data set and its task on the Hub; and what is wrong with the texts."""
-    found, faults = {}, []
+    datasets, faults = {}, []
     for text in given:
         ours, _, theirs = text.partition("=")
         dataset, _, task = theirs.partition(":")
         if not ours or not re.fullmatch(HUB_NAME, dataset):
             faults.append(f"{text!r}: write COLLECTION=OWNER/NAME, or COLLECTION:TASK=OWNER/NAME:TASK_ID")
-        found[ours] = (dataset, task)
-    return found, faults
+        datasets[ours] = (dataset, task)
+    return datasets, faults
 
 
-def _measured(given: Sequence[Any], where: Mapping[str, tuple[str, str]], measure: str) -> Iterator[Measured]:
+def _measured(given: Sequence[Any], where: Mapping[str, tuple[str, str]], measure: str) -> Iterator[CardResult]:
     """The results, opened, each with a name of its own for its files."""
     taken: set[str] = set()
     for item in given:
@@ -287,13 +301,13 @@ def _measured(given: Sequence[Any], where: Mapping[str, tuple[str, str]], measur
         for task in evaluation.tasks:
             if known := where.get(f"{protocol.collection}:{task}") or where.get(protocol.collection):
                 datasets[task] = (known[0], known[1] or task)
-        yield Measured(evaluation, slug, datasets, measure)
+        yield CardResult(evaluation, slug, datasets, measure)
 
 
-def _write_results(folder: Path, measured: Sequence[Measured], name: str) -> list[str]:
+def _write_results(folder: Path, measured: Sequence[CardResult], name: str) -> list[str]:
     """Write `.eval_results` and the results as visir has them; what to know of them."""
+    import yaml
     from huggingface_hub import eval_result_entries_to_yaml
-    from huggingface_hub.utils import yaml_dump
 
     notes = []
     for each in measured:
@@ -303,7 +317,7 @@ def _write_results(folder: Path, measured: Sequence[Measured], name: str) -> lis
         source = f"https://huggingface.co/{name}/blob/main/results/{each.slug}.json" if name else ""
         if entries := each.entries(source):
             (folder / ".eval_results").mkdir(exist_ok=True)
-            text = yaml_dump(eval_result_entries_to_yaml(entries))
+            text = yaml.safe_dump(eval_result_entries_to_yaml(entries), sort_keys=False, allow_unicode=True)
             (folder / ".eval_results" / f"{each.slug}.yaml").write_text(text, encoding="utf-8")
         else:
             collection = each.evaluation.protocol.collection
@@ -340,34 +354,55 @@ def _written(
         return replace(subject, library="transformers", bases=tuned, training=names.plain(training))
     if not is_own:
         return _copied(source, folder, subject, bases, notes)
-    check_files(source)
-    manifest = Manifest.read(source)
-    skipped = [name for name in manifest.files if any(PurePosixPath(name).match(pattern) for pattern in LEFT_OUT)]
-    for name in manifest.files:
-        if name not in skipped:
-            target = folder / name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source / name, target)
-    shutil.copyfile(source / CHECKPOINT_FILE, folder / CHECKPOINT_FILE)
-    notes += [f"left out: {', '.join(skipped)}"] if skipped else []
-    parts = sorted(folder.rglob(CHECKPOINT_FILE), key=lambda path: -len(path.parts))  # the innermost first
-    contents = {path: Manifest.read(path.parent) for path in parts}
+    contents: dict[Path, Manifest] = {}
+    _copy_own(source, folder, contents, notes)
     needed = [name for each in contents.values() for name in _needed(each.content)]
     names = _Names(needed, bases, _origins(training))
     names.check(source)
     names.hide(folder, training)
-    for path, old in contents.items():
-        records = {name: FileRecord.of(path.parent / name) for name in old.files if (path.parent / name).is_file()}
-        path.write_bytes(replace(old, content=names.plain(old.content), files=records).to_bytes())
-    tuned = names.of_hub(_origins(training))
+    for path in sorted(contents, key=lambda path: -len(path.parts)):  # the innermost first: its file counts outside
+        inside = [name for name in files_below(path.parent) if name != CHECKPOINT_FILE]
+        records = {name: FileRecord.of(path.parent / name) for name in inside}
+        path.write_bytes(replace(contents[path], content=names.plain(contents[path].content), files=records).to_bytes())
+    hub = names.of_hub(needed)
     subfolder = next((name for name in ("adapter", "image_adapter", "text_adapter") if (folder / name).is_dir()), "")
     return replace(
         subject,
-        bases=names.of_hub(needed) or tuned,
-        adapts=bool(needed),
-        subfolder=subfolder if names.of_hub(needed) else "",
+        bases=hub or names.of_hub(_origins(training)),
+        adapts=bool(hub),
+        subfolder=subfolder if hub else "",
         training=names.plain(training),
     )
+
+
+def _copy_own(source: Path, target: Path, contents: dict[Path, Manifest], notes: list[str]) -> None:
+    """Copy a checkpoint of visir, and into it those of this machine that it is built over."""
+    check_files(source)
+    manifest = Manifest.read(source)
+    skipped = [name for name in manifest.files if any(PurePosixPath(name).match(pattern) for pattern in LEFT_OUT)]
+    for name in (*manifest.files, CHECKPOINT_FILE):
+        if name not in skipped:
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source / name, target / name)
+    for path in sorted(target.rglob(CHECKPOINT_FILE)):
+        if path not in contents:
+            contents[path] = own = Manifest.read(path.parent)
+            contents[path] = replace(own, content=_taken_along(own.content, path.parent, contents, notes))
+    notes += [f"left out of {source}: {', '.join(skipped)}"] if skipped else []
+
+
+def _taken_along(value: Any, folder: Path, contents: dict[Path, Manifest], notes: list[str]) -> Any:
+    """A value of a `visir.json` whose bases that visir wrote lie in a folder beside it, not elsewhere here."""
+    if isinstance(value, Mapping):
+        place = Path(str(value["name"])) if set(value) == _PART else None
+        if place is not None and (place / CHECKPOINT_FILE).is_file():
+            name = next(name for name in ("base", *(f"base-{n}" for n in range(2, 99))) if not (folder / name).exists())
+            notes.append(f"taken along, because it is built over it: {place}")
+            _copy_own(place, folder / name, contents, notes)
+            return {"folder": name}
+        items = value.items()
+        return {key: item if key == "facts" else _taken_along(item, folder, contents, notes) for key, item in items}
+    return [_taken_along(item, folder, contents, notes) for item in value] if isinstance(value, list) else value
 
 
 def _library_of(source: Path) -> str:
@@ -377,31 +412,33 @@ def _library_of(source: Path) -> str:
 def _copied(source: Path, folder: Path, subject: Subject, bases: Sequence[str], notes: list[str]) -> Subject:
     """A folder of another library, copied: its files of data, neither code nor pickles."""
     library = _library_of(source)
-    kept = [name for name in files_below(source) if any(PurePosixPath(name).match(pattern) for pattern in _PLAIN_FILES)]
-    kept = [
+    files = [
+        name for name in files_below(source) if any(PurePosixPath(name).match(pattern) for pattern in _PLAIN_FILES)
+    ]
+    files = [
         name
-        for name in kept
+        for name in files
         if not any(part.startswith(".") for part in PurePosixPath(name).parts) and name != "README.md"
     ]
-    if not any(name.endswith(".safetensors") for name in kept):
+    if not any(name.endswith(".safetensors") for name in files):
         raise ConfigurationError(
             f"{source}: its weights are no safetensors; files that can hold code are not published.",
             hint="load it in its own library, and save it again: save_pretrained writes safetensors",
             code="no-safetensors",
         )
-    for name in kept:
+    for name in files:
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source / name, target)
-    left = sorted(set(files_below(source)) - set(kept))
+    left = sorted(set(files_below(source)) - set(files))
     notes += [f"left out: {', '.join(left[:5])}{', …' if len(left) > 5 else ''}"] if left else []
     needed = []
     if library == "peft":
         needed = [str(read_json(source / ADAPTER_FILE).get("base_model_name_or_path") or "")]
-    names = _Names(needed, bases)
-    names.check(source)
-    names.hide(folder, {})
-    return replace(subject, library=library, bases=names.of_hub(needed), adapts=bool(needed))
+    public = _Names(needed, bases)
+    public.check(source)
+    public.hide(folder, {})
+    return replace(subject, library=library, bases=public.of_hub(needed), adapts=bool(needed))
 
 
 # Names of other models and places of this machine, in the files of a checkpoint.
@@ -429,8 +466,8 @@ class _Names:
             ConfigurationError,
             f"{source}: it needs models that lie on this machine",
             [f"{name}: of no use to others" for name in lacking],
-            hint="say what it is called on the Hub: --base OWNER/NAME; or write a model of its own: visir merge "
-            f"{source} --out FOLDER",
+            hint="say what it is called on the Hub: --base OWNER/NAME; or, of adapters, a model of its own: "
+            f"visir merge {source} --out FOLDER",
             code="base-on-this-machine",
         )
 
@@ -503,7 +540,7 @@ def _is_model(text: str) -> bool:
 def _needed(value: Any) -> Iterator[str]:
     """The models by name that a checkpoint is built over: what `save_part` wrote."""
     if isinstance(value, Mapping):
-        if set(value) == {"name", "revision"}:
+        if set(value) == _PART:
             yield str(value["name"])
         for key, item in value.items():
             if key != "facts":
@@ -539,17 +576,16 @@ def _strings(value: Any) -> Iterator[str]:
 
 
 @dataclass(frozen=True)
-class Whole:
+class WholeModel:
     """A model of transformers of which a checkpoint has both towers."""
 
     model: Any
     files: Mapping[str, bytes]  # its tokenizer and image processor
 
 
-def whole_model(encoder: Any) -> Whole | str:
+def whole_model(encoder: Any) -> WholeModel | str:
     """The model whose towers an encoder has; or why there is none, in words."""
     from visir.encoders.models.towers import SIDES, TowersEncoder
-    from visir.encoders.towers.base import own_backbone
     from visir.encoders.towers.pretrained_backbone import PretrainedBackbone, random_weights
 
     if not isinstance(encoder, TowersEncoder):
@@ -558,42 +594,33 @@ def whole_model(encoder: Any) -> Whole | str:
         return "it has learnt prompts, which transformers does not know"
     if any(encoder.towers[side].backbone is None for side in SIDES):
         return "its heads lie over a frozen model"
-    towers = {side: encoder.towers[side] for side in SIDES}
-    backbones = {side: own_backbone(tower.backbone) for side, tower in towers.items()}
-    if any(isinstance(each, PretrainedBackbone) and each.adapter for each in backbones.values()):
-        return "it has adapters; visir merge makes them part of the weights"
-    if not all(each.kind == "pretrained" and each.family == "transformers" for each in backbones.values()):  # type: ignore[attr-defined]
+    backbones = [encoder.towers[side].backbone for side in SIDES]
+    sides = [each for each in backbones if isinstance(each, PretrainedBackbone) and each.family == "transformers"]
+    if len(sides) < len(SIDES):
         return "its towers are of no model of transformers"
-    if not all(tower.head.spec.identity for tower in towers.values()):
+    if any(each.adapter for each in sides):
+        return "it has adapters; visir merge makes them part of the weights"
+    if not all(encoder.towers[side].head.spec.identity for side in SIDES):
         return "it has heads of its own behind the towers"
-    specs = {side: backbone.spec() for side, backbone in backbones.items()}
-    classes = {spec.get("class") for spec in specs.values()}
-    if len(classes) > 1 or any(spec.get("pooling") for spec in specs.values()):
+    specs = [each.spec() for each in sides]
+    [name, *others] = dict.fromkeys(str(spec.get("class")) for spec in specs)
+    if others or any(spec.get("pooling") for spec in specs):
         return "its two towers are of different models"
-    if specs["text"].get("template", "{}") != "{}" or specs["text"].get("max_length"):
+    if specs[1].get("template", "{}") != "{}" or specs[1].get("max_length"):
         return "it reads texts in a template, or cut, which the files of transformers do not say"
-    files: dict[str, bytes] = {}
-    for backbone in backbones.values():
-        assert isinstance(backbone, PretrainedBackbone)
-        files |= backbone.files() if backbone._files is None else dict(backbone._files)
     import transformers
 
-    name = str(classes.pop())
-    kind = getattr(transformers, name, None)
-    if kind is None:
-        return f"transformers has no {name}"
-    settings = orjson.loads(files["config.json"])
+    files: dict[str, bytes] = {}
+    for each in sides:
+        files |= each.files() if each._files is None else each._files
+    kind = getattr(transformers, name)
     with random_weights():
-        model = kind(kind.config_class.from_dict(settings)).eval()
-    tensors = {key: value for each in backbones.values() for key, value in each.base_module().state_dict().items()}  # type: ignore[attr-defined]
-    told = model.load_state_dict(tensors, strict=False)
-    if told.unexpected_keys or set(told.missing_keys) - {"logit_scale", "logit_bias"}:
-        return (
-            f"its towers have other weights than {name}: {', '.join([*told.unexpected_keys, *told.missing_keys][:3])}"
-        )
-    return Whole(
-        _with_temperature(model, encoder), {name: data for name, data in files.items() if name != "config.json"}
-    )
+        model = kind(kind.config_class.from_dict(orjson.loads(files.pop("config.json")))).eval()
+    tensors = {key: value for each in sides for key, value in each.base_module().state_dict().items()}
+    loaded = model.load_state_dict(tensors, strict=False)
+    if others := [*loaded.unexpected_keys, *(set(loaded.missing_keys) - {"logit_scale", "logit_bias"})]:
+        return f"its towers have other weights than {name}: {', '.join(others[:3])}"
+    return WholeModel(_with_temperature(model, encoder), files)
 
 
 def _with_temperature(model: Any, encoder: Any) -> Any:
@@ -609,7 +636,7 @@ def _with_temperature(model: Any, encoder: Any) -> Any:
 _NEAR = 1e-5
 
 
-def _write_whole(whole: Whole, folder: Path, encoder: Encoder) -> None:
+def _write_whole(whole: WholeModel, folder: Path, encoder: Encoder) -> None:
     """Write a model of transformers, and compare its vectors with those of the checkpoint."""
     import numpy as np
     from PIL import Image

@@ -76,7 +76,7 @@ class Subject:
 
 
 @dataclass(frozen=True)
-class Number:
+class CardNumber:
     """One measured number, as it is printed: fractions in percent, the rest as it is."""
 
     task: str
@@ -100,7 +100,7 @@ class Number:
 
 
 @dataclass(frozen=True)
-class Measured:
+class CardResult:
     """A result, its numbers, and where the Hub has its data."""
 
     evaluation: Evaluation
@@ -109,11 +109,11 @@ class Measured:
     headline: str = ""  # the measure that stands in `.eval_results`, as people type it; "" for the first
 
     @cached_property
-    def numbers(self) -> list[Number]:
+    def numbers(self) -> list[CardNumber]:
         """The recall that the protocol names and rsum, or else every mean."""
         result = self.evaluation.result
         expected = expected_by_chance(result, self.evaluation.runs, self.evaluation.qrels)
-        found = []
+        numbers = []
         for task, table in result.per_query.items():
             aggregated = result.aggregates.get(task, {})
             names = [*typical_measures(result), *(["rsum"] if "rsum" in aggregated else [])]
@@ -131,19 +131,19 @@ class Measured:
                         chance = scale * float(expected[task][int(cutoff) - 1])
                     shown = paper_name(name, result.protocol.recall)
                     value = scale * aggregated[name]
-                    found.append(Number(task, name, shown, value, low, high, chance, table.num_rows))
-        return found
+                    numbers.append(CardNumber(task, name, shown, value, low, high, chance, table.num_rows))
+        return numbers
 
     def _chosen(self, task: str) -> list[str]:
         """The measure that was asked for, as its column is called."""
         return [self.evaluation._column(task, self.headline)] if self.headline else []
 
-    def condition(self, number: Number) -> str:
+    def condition(self, number: CardNumber) -> str:
         """What a number is, and what it depends on, in a line."""
-        said = f"{number.name} is {number.measure}" if number.name != number.measure else number.name
+        name = f"{number.name} is {number.measure}" if number.name != number.measure else number.name
         interval = f"95 % interval {number.interval}" if number.interval else ""
         chance = "" if isnan(number.chance) else f"chance {number.column.text(number.chance)}"
-        return "; ".join(filter(None, [said, interval, chance, self._conditions(number.task)]))
+        return "; ".join(filter(None, [name, interval, chance, self._conditions(number.task)]))
 
     def _conditions(self, task: str) -> str:
         """What the numbers of a task depend on."""
@@ -163,15 +163,15 @@ class Measured:
         """The `EvalResultEntry` of each task whose data set the Hub knows; `source` is the address of the result."""
         from huggingface_hub import EvalResultEntry
 
-        found = []
+        entries = []
         for task, (dataset, task_id) in self.datasets.items():
             chosen = self._chosen(task)
             numbers = [each for each in self.numbers if each.task == task and (not chosen or each.measure in chosen)]
             for number in numbers[:1]:  # the Hub shows one number for each task of a data set
                 where = {"source_url": source, "source_name": f"visir {__version__}"} if source else {}
                 value = round(number.value, 4)
-                found.append(EvalResultEntry(dataset, task_id, value, notes=self.condition(number), **where))
-        return found
+                entries.append(EvalResultEntry(dataset, task_id, value, notes=self.condition(number), **where))
+        return entries
 
     def index(self) -> Iterator[Any]:
         """The `EvalResult` of each number, for the `model-index`."""
@@ -186,6 +186,7 @@ class Measured:
                 task_name=task_words(number.task),
                 dataset_type=dataset,
                 dataset_name=protocol.collection,
+                dataset_config=number.task,  # without it the Hub would take the numbers of all tasks for those of one
                 dataset_split=protocol.split or None,
                 dataset_args={"protocol": protocol.fingerprint, "conditions": self._conditions(number.task)},
                 metric_type=number.measure,
@@ -198,12 +199,14 @@ class Measured:
 # The head of the card: what the Hub sorts and filters by.
 
 
-def head(subject: Subject, results: Sequence[Measured]) -> str:
+def head(subject: Subject, results: Sequence[CardResult]) -> str:
     """The YAML between the two lines "---"."""
     from huggingface_hub import ModelCardData
 
     numbers = [each for measured in results for each in measured.index()]
-    relation = {"base_model_relation": "adapter" if subject.adapts else "finetune"} if subject.bases else {}
+    relation: dict[str, Any] = (
+        {"base_model_relation": "adapter" if subject.adapts else "finetune"} if subject.bases else {}
+    )
     card = ModelCardData(
         language=list(subject.languages) or None,
         license=subject.licence or None,
@@ -249,7 +252,7 @@ def _form(subject: Subject) -> str:
 # The text.
 
 
-def card_text(subject: Subject, results: Sequence[Measured]) -> str:
+def card_text(subject: Subject, results: Sequence[CardResult]) -> str:
     """The whole README.md."""
     sections = [
         f"# {subject.title}",
@@ -289,13 +292,11 @@ def _what(subject: Subject) -> str:
 
 def _use(subject: Subject) -> str:
     name, takes = subject.name, subject.encoder.modalities
-    if subject.library in ("transformers", "sentence-transformers", "open_clip", "peft"):
-        prefix = {"sentence-transformers": "st:"}.get(subject.library, "")
-        loads = f'import visir\n\nmodel = visir.load("{prefix}{name}")'
-    else:
-        loads = f'import visir\nfrom huggingface_hub import snapshot_download\n\nmodel = visir.load(snapshot_download("{name}"))'
+    prefix = "st:" * (subject.library == "sentence-transformers")
+    loads = f'import visir\n\nmodel = visir.load("{prefix}{name}")'
     if subject.library == "open_clip":
-        loads = f'import visir\nfrom huggingface_hub import snapshot_download\n\nmodel = visir.load(snapshot_download("{name}"))'
+        loads = f'import visir\nfrom huggingface_hub import snapshot_download\n\nfolder = snapshot_download("{name}")'
+        loads += "\nmodel = visir.load(folder)"
     does = 'vectors = model.encode_texts(["a dog on a beach"])'
     if {"image", "text"} <= takes:
         does = 'print(visir.search("photos/", model, "a dog on a beach"))'
@@ -355,6 +356,7 @@ def _made(subject: Subject) -> str:
         if recipe.get("data")
         else None,
         **{f"{side} side": _side(recipe[side]) for side in ("image", "text") if isinstance(recipe.get(side), Mapping)},
+        "built over": recipe.get("encoder"),
         "adapter": _plainly(recipe.get("adapter")),
         "objective": objective.get("name"),
         "temperature": f"{temperature:.4g}" if isinstance(temperature, float) else None,
@@ -396,7 +398,7 @@ def _saw(training: Mapping[str, Any], collection: str, split: str) -> bool:
     return is_same and (split in ("", "all") or str(data.get("train")) in split.split("+"))
 
 
-def _results(results: Sequence[Measured], training: Mapping[str, Any]) -> str:
+def _results(results: Sequence[CardResult], training: Mapping[str, Any]) -> str:
     if not results:
         return "It has not been measured yet."
     parts = []
@@ -404,22 +406,28 @@ def _results(results: Sequence[Measured], training: Mapping[str, Any]) -> str:
         evaluation, protocol = measured.evaluation, measured.evaluation.protocol
         split = f", split {protocol.split}" if protocol.split else ""
         rows = [
-            [task_words(each.task), each.name, each.column.text(each.value), each.interval or None]
-            + [None if isnan(each.chance) else each.column.text(each.chance), f"{each.queries:,}"]
+            [
+                task_words(each.task),
+                each.name,
+                each.column.text(each.value),
+                each.interval or None,
+                None if isnan(each.chance) else each.column.text(each.chance),
+                f"{each.queries:,}",
+            ]
             for each in measured.numbers
         ]
         heads = ["task", "measure", "value", "95 % interval", "chance", "queries"]
         columns = [Column(name, None if name in heads[:2] or name == heads[3] else 0) for name in heads]
         first = next((each for each in measured.numbers if each.measure.startswith("hit@")), None)
-        said = []
+        sentences = []
         if first is not None:
             cutoff, value = int(first.measure.partition("@")[2]), evaluation.aggregates[first.task][first.measure]
-            said = [_plain_text(str(in_words(protocol, first.task, cutoff, value)))]
+            sentences = [_plain_text(str(in_words(protocol, first.task, cutoff, value)))]
         if _saw(training, protocol.collection, protocol.split):
-            said.append("**The model was trained on a part of this split**: on new data it finds less.")
+            sentences.append("**The model was trained on a part of this split**: on new data it finds less.")
         fold = f"<details><summary>Protocol</summary>\n\n{to_markdown(card_table(protocol))}\n</details>"
         notes = [f"- {note}" for note in evaluation.notes]
-        block = [f"### {protocol.collection}{split}", *said, to_markdown(Table.of(columns, rows)).strip()]
+        block = [f"### {protocol.collection}{split}", *sentences, to_markdown(Table.of(columns, rows)).strip()]
         block += ["Fractions in percent. The interval is of the mean over queries; chance is a random order.", fold]
         parts.append("\n\n".join([*block, *(["\n".join(notes)] if notes else [])]))
     same = (
@@ -433,7 +441,7 @@ def _plain_text(words: str) -> str:
     return re.sub(r"<[^>]+>", "", words).replace("&nbsp;", " ").replace("&amp;", "&")
 
 
-def _limits(subject: Subject, results: Sequence[Measured]) -> str:
+def _limits(subject: Subject, results: Sequence[CardResult]) -> str:
     encoder, lines = subject.encoder, []
     limit = encoder.text_limit() if "text" in encoder.modalities else None
     if limit is not None:
@@ -479,6 +487,8 @@ def _licence_of(name: str) -> str:
 
 def _citation(subject: Subject) -> str:
     key = re.sub(r"\W+", "-", subject.name).strip("-").lower()
-    own = f"@misc{{{key},\n  title = {{{subject.title}}},\n  howpublished = {{\\url{{https://huggingface.co/{subject.name}}}}}\n}}"
-    tool = f"@software{{visir,\n  title = {{visir: image–text retrieval whose numbers can be trusted}},\n  author = {{{{The visir authors}}}},\n  url = {{{HOME}}}\n}}"
-    return f"```bibtex\n{own}\n\n{tool}\n```"
+    own = [f"@misc{{{key},", f"  title = {{{subject.title}}},"]
+    own += [f"  howpublished = {{\\url{{https://huggingface.co/{subject.name}}}}}", "}"]
+    tool = ["@software{visir,", "  title = {visir: image–text retrieval whose numbers can be trusted},"]
+    tool += ["  author = {{The visir authors}},", f"  url = {{{HOME}}}", "}"]
+    return "\n".join(["```bibtex", *own, "", *tool, "```"])
