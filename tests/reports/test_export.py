@@ -79,7 +79,7 @@ def test_a_checkpoint_with_its_results(place: Path, measured: visir.Evaluation, 
 
     out = tmp_path / "out"
     dataset = {"dataset": ["scenes=me/scenes", "scenes:i2t=me/scenes:pictures"]}
-    done = visir.export(place / "heads", measured, out=out, name="me/heads", licence="mit", language="en", **dataset)
+    done = visir.export(place / "heads", measured, out=out, repository="me/heads", licence="mit", reads="en", **dataset)
     assert same(place / "heads", out)
     assert visir.open(out).recipe == visir.open(place / "heads").recipe
     data = ModelCard.load(out / "README.md").data
@@ -148,10 +148,10 @@ def test_a_tuned_clip_is_a_clip_of_transformers(place: Path, tmp_path: Path) -> 
 
 
 def test_it_can_stay_as_visir_wrote_it(place: Path, tmp_path: Path) -> None:
-    export(place / "tuned", out=tmp_path / "out", form="visir")
+    export(place / "tuned", out=tmp_path / "out", framework="visir")
     assert Manifest.read(tmp_path / "out").kind == "towers" and same(place / "tuned", tmp_path / "out")
     with refused(ConfigurationError, code="not-of-transformers"):
-        export(place / "heads", out=tmp_path / "other", form="transformers")
+        export(place / "heads", out=tmp_path / "other", framework="transformers")
     assert not (tmp_path / "other").exists()
 
 
@@ -223,7 +223,7 @@ def test_pickles_are_not_published(tmp_path: Path) -> None:
 def test_from_export_to_upload_to_a_model_by_name(
     place: Path, measured: visir.Evaluation, hub: Hub, tmp_path: Path
 ) -> None:
-    done = export(place / "heads", measured, out=tmp_path / "out", name="me/heads", dataset="scenes=me/scenes")
+    done = export(place / "heads", measured, out=tmp_path / "out", repository="me/heads", dataset="scenes=me/scenes")
     assert not hub.made and not hub.repositories  # nothing leaves before somebody says so
     address = done.upload()
     assert "me/heads" in address and hub.made == {"me/heads": "private"}
@@ -260,7 +260,13 @@ def test_no_upload_without_a_token(place: Path, tmp_path: Path, monkeypatch: pyt
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"licence": "The MIT"}, {"language": "english"}, {"name": "mine"}, {"dataset": "scenes"}, {"trained_on": "mine"}],
+    [
+        {"licence": "The MIT"},
+        {"reads": "english"},
+        {"repository": "mine"},
+        {"dataset": "scenes"},
+        {"trained_on": "mine"},
+    ],
 )
 def test_wrong_options_at_the_door(place: Path, tmp_path: Path, wrong: dict[str, str]) -> None:
     with refused(ConfigurationError, code="export-options"):

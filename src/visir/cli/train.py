@@ -278,16 +278,17 @@ def _time(seconds: float) -> str:
 @calls(
     "visir.reports.export:export",
     results=argument("[RESULT]…", kind=list[str] | None, default=None),
-    form=option(autocompletion=of("auto", "visir", "transformers")),
+    repository=option(metavar="OWNER/NAME"),
+    framework=option(autocompletion=of("auto", "visir", "transformers")),
     base=option(kind=list[str], metavar="[PATH=]OWNER/NAME"),
-    language=option(kind=list[str], metavar="CODE"),
+    reads=option(kind=list[str], metavar="CODE"),
     trained_on=option(kind=list[str], metavar="OWNER/NAME"),
     dataset=option(kind=list[str], metavar="COLLECTION=OWNER/NAME"),
-    measure=option(about="", metavar="NAME"),
+    headline=option(metavar="MEASURE"),
     leave="model out",
 )
 @examples(
-    "visir export runs/mine results/flickr8k --out hub/mine --name me/mine --licence mit --language en",
+    "visir export runs/mine results/flickr8k --out hub/mine --repository me/mine --licence mit --reads en",
     "visir export runs/lora --out hub/lora --base openai/clip-vit-base-patch32",
     "visir export openai/clip-vit-base-patch32 results/nfcorpus --dataset NFCorpus=mteb/nfcorpus --out hub/numbers",
     "visir export runs/mine results/flickr8k --out hub/mine --upload me/mine",
@@ -310,18 +311,18 @@ def export(
         model: The folder of a model. A name on the Hub: its weights are there, so only results are written, for a
             pull request.
         results: Folders that visir evaluate --out wrote.
-        form: Whose folder it becomes: visir, transformers (a tuned model of that library). Default: the second where it
+        framework: Whose folder it becomes: visir, transformers (a tuned model of that library). Default: the second where it
             can.
         base: What a model that lies on this machine is called on the Hub. Repeatable.
-        language: Of the texts that it reads: en, de. Repeatable.
+        reads: The languages of its texts: en, de. Repeatable.
         trained_on: Data on the Hub that it was trained on. Repeatable.
         dataset: Where the Hub has the data of results, also COLLECTION:TASK=OWNER/NAME:TASK_ID. Repeatable.
-        measure: The measure in .eval_results: R@1, nDCG@10. Default: the first of the card.
+        headline: The measure in .eval_results: R@1, nDCG@10. Default: the first of the card.
         out: Where to write: a new folder.
         upload: Upload it to this repository, with the token of your environment.
         public: A repository that is made by --upload is for everybody.
     """
-    options = {"name": upload} if upload and not call.given["name"] else {}
+    options = {"repository": upload} if upload and not call.given["repository"] else {}
     folder = call(model=model, results=call.given["results"] or (), out=out, **options)
     output.facts(
         folder=str(folder.path), files=len(files_below(folder.path)), notes=list(folder.notes), command=folder.command

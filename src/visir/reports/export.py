@@ -43,7 +43,7 @@ _PART = {"name", "revision"}
 """What `save_part` writes of a model that is named."""
 _PATH = re.compile(r"(~|[A-Za-z]:)?[/\\\\][^/\\\\\n]+[/\\\\]")
 """How a path begins that is one of this machine."""
-Library = Literal["auto", "visir", "transformers"]
+Framework = Literal["auto", "visir", "transformers"]
 
 
 @dataclass(frozen=True)
@@ -123,15 +123,15 @@ def export(
     results: Sequence[str | os.PathLike[str] | Evaluation] | str | os.PathLike[str] | Evaluation = (),
     *,
     out: str | os.PathLike[str],
-    name: str = "",
+    repository: str = "",
     title: str = "",
-    form: Library = "auto",
+    framework: Framework = "auto",
     base: str | Sequence[str] = (),
     licence: str = "",
-    language: str | Sequence[str] = (),
+    reads: str | Sequence[str] = (),
     trained_on: str | Sequence[str] = (),
     dataset: str | Sequence[str] = (),
-    measure: str = "",
+    headline: str = "",
 ) -> HubFolder:
     """Write a model as a folder for the Hugging Face Hub: weights, a model card, results with their protocol.
 
@@ -142,18 +142,18 @@ def export(
             weights are there, so only the results are written, for a pull request.
         results: Evaluations, or their folders.
         out: A new folder.
-        name: OWNER/NAME: what the model will be called on the Hub.
-        title: The heading of the card; by default the name, or that of the folder.
-        form: Whose folder it becomes: "visir" (as it is), "transformers" (a tuned model of that library, put together
+        repository: OWNER/NAME: what the model will be called on the Hub.
+        title: The heading; by default the name, or that of the folder.
+        framework: Whose folder it becomes: "visir" (as it is), "transformers" (a tuned model of that library, put together
             again). "auto" takes the second where it can.
         base: What a model that lies in a folder of this machine is called on the Hub: "OWNER/NAME", or PATH=OWNER/NAME
             where there are several.
         licence: As the Hub spells it: "mit", "apache-2.0", "cc-by-4.0".
-        language: Of the texts that it reads: ISO 639 codes ("en", "de").
+        reads: The languages of its texts: ISO 639 codes ("en", "de").
         trained_on: Names on the Hub of the data that it was trained on.
         dataset: Where the Hub has the data of results: COLLECTION=OWNER/NAME, or COLLECTION:TASK=OWNER/NAME:TASK_ID.
             Only of these are numbers written into `.eval_results`, from which the Hub makes its leaderboards.
-        measure: The measure that stands in `.eval_results`, such as "nDCG@10"; by default the first of the card.
+        headline: The measure that stands in `.eval_results`, such as "nDCG@10"; by default the first of the card.
 
     Returns:
         The folder; `card` is its text, `command` uploads it, and so does `upload`.
@@ -167,7 +167,7 @@ def export(
         >>> changes = {"epochs": 1, "batch": 16}
         >>> heads = visir.train("scenes-heads", data="scenes:50?size=64", out="heads", **changes)
         >>> measured = visir.evaluate("scenes:50?size=64", heads)
-        >>> folder = visir.export(heads, measured, out="for-the-hub", name="me/heads", licence="mit")
+        >>> folder = visir.export(heads, measured, out="for-the-hub", repository="me/heads", licence="mit")
         >>> folder.card.splitlines()[1:4]
         ['license: mit', 'library_name: visir', 'pipeline_tag: feature-extraction']
     """
@@ -179,7 +179,7 @@ def export(
             code="export-no-folder",
         )
     place, given = os.fspath(model), _several(results)
-    languages, names = _texts(language), _texts(trained_on)
+    name, languages, names = repository, _texts(reads), _texts(trained_on)
     faults = [
         f"{each!r} is no ISO 639 code (en, de)"
         for each in languages
@@ -198,7 +198,7 @@ def export(
     )
     target = Path(out)
     check_new_folder(target, PLAIN)
-    measured = list(_measured(given, where, measure))
+    measured = list(_measured(given, where, headline))
     names_of_model = {place, Path(place).name, name, split_mark(place)[0]}
     others = dict.fromkeys(each.evaluation.system for each in measured if each.evaluation.system not in names_of_model)
     notes = [f"results of a system called {each!r}: is that this model?" for each in others]
@@ -207,7 +207,7 @@ def export(
         return _results_alone(place, target, measured, notes)
     encoder = load(place)
     with new_plain_folder(target) as folder:
-        written = _written(source, folder, encoder, form, _texts(base), notes)
+        written = _written(source, folder, encoder, framework, _texts(base), notes)
         heading = title or (name.partition("/")[2] or source.absolute().name)
         stated = _said(source)
         subject = replace(
@@ -219,7 +219,7 @@ def export(
             datasets=tuple(names or _texts(stated.get("datasets") or ())),
             bases=written.bases or tuple(_texts(stated.get("base_model") or ())),
         )
-        unsaid = {"--licence": subject.licence, "--language": subject.languages, "results": measured}
+        unsaid = {"--licence": subject.licence, "--reads": subject.languages, "results": measured}
         notes += (
             [f"the card does not say: {', '.join(lacking)}"]
             if (lacking := [key for key in unsaid if not unsaid[key]])
@@ -331,7 +331,7 @@ def _write_results(folder: Path, measured: Sequence[CardResult], name: str) -> l
 
 
 def _written(
-    source: Path, folder: Path, encoder: Encoder, form: Library, bases: Sequence[str], notes: list[str]
+    source: Path, folder: Path, encoder: Encoder, form: Framework, bases: Sequence[str], notes: list[str]
 ) -> Subject:
     """Write the files of a model into a folder that is empty; what they are."""
     is_own = (source / CHECKPOINT_FILE).is_file()
@@ -341,7 +341,7 @@ def _written(
     if form == "transformers" and isinstance(whole, str) and (is_own or _library_of(source) != "transformers"):
         raise ConfigurationError(
             f"{source}: cannot become a folder of transformers: {whole}.",
-            hint='--form visir writes it as it is (form="visir" in Python)',
+            hint='--framework visir writes it as it is (framework="visir" in Python)',
             code="not-of-transformers",
         )
     if not isinstance(whole, str):
@@ -658,6 +658,6 @@ def _write_whole(whole: WholeModel, folder: Path, encoder: Encoder) -> None:
         if not apart <= _NEAR:
             raise EncoderError(
                 f"{folder}: as a folder of transformers it gives other vectors (by {apart:.1g}).",
-                hint='--form visir writes it as it is (form="visir" in Python)',
+                hint='--framework visir writes it as it is (framework="visir" in Python)',
                 code="other-vectors",
             )
