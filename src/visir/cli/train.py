@@ -311,8 +311,8 @@ def export(
         model: The folder of a model. A name on the Hub: its weights are there, so only results are written, for a
             pull request.
         results: Folders that visir evaluate --out wrote.
-        framework: Whose folder it becomes: visir, transformers (a tuned model of that library). Default: the second where it
-            can.
+        framework: Whose folder it becomes: visir, transformers (a tuned model of that library). Default: the second
+            where it can.
         base: What a model that lies on this machine is called on the Hub. Repeatable.
         reads: The languages of its texts: en, de. Repeatable.
         trained_on: Data on the Hub that it was trained on. Repeatable.

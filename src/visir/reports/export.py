@@ -144,8 +144,8 @@ def export(
         out: A new folder.
         repository: OWNER/NAME: what the model will be called on the Hub.
         title: The heading; by default the name, or that of the folder.
-        framework: Whose folder it becomes: "visir" (as it is), "transformers" (a tuned model of that library, put together
-            again). "auto" takes the second where it can.
+        framework: Whose folder it becomes: "visir" (as it is), "transformers" (a tuned model of that library, put
+            together again). "auto" takes the second where it can.
         base: What a model that lies in a folder of this machine is called on the Hub: "OWNER/NAME", or PATH=OWNER/NAME
             where there are several.
         licence: As the Hub spells it: "mit", "apache-2.0", "cc-by-4.0".
