@@ -100,6 +100,10 @@ def test_a_checkpoint_with_its_results(place: Path, measured: visir.Evaluation, 
     assert measured.protocol.galleries["t2i"] in entry.notes and "chance" in entry.notes
     whole = json.loads((out / entry.source_url.partition("/main/")[2]).read_text())
     assert whole["aggregates"] == measured.aggregates and whole["protocol_fingerprint"] == measured.protocol.fingerprint
+    [known] = visir.models(str(out))
+    assert known.dimension == visir.load(out).dimension
+    texts = [path.read_text() for path in out.rglob("*") if path.suffix in (".json", ".toml", ".md", ".yaml")]
+    assert len(texts) >= 6 and not any(str(place) in text for text in texts)  # no path of this machine
     assert not any((out / name).exists() for name in ("steps.jsonl", "training.html"))
     assert any("steps.jsonl" in note for note in done.notes)
 

@@ -313,7 +313,11 @@ def _write_results(folder: Path, measured: Sequence[CardResult], name: str) -> l
     for each in measured:
         target = folder / "results" / f"{each.slug}.json"
         target.parent.mkdir(exist_ok=True)
-        target.write_bytes(json_bytes(each.evaluation.result.to_dict() | {"timing": {}, "origins": {}}))
+        # The protocol stays as it is: its hash names it. Where this was computed is of no use to others.
+        about = each.evaluation.result.to_dict() | {"timing": {}, "origins": {}}
+        target.write_bytes(json_bytes(about | {"system": _Names([], []).public(about["system"])}))
+        if any(map(_PATH.match, _strings(about["protocol"]))):
+            notes.append(f"results/{each.slug}.json: its protocol names a place of this machine")
         source = f"https://huggingface.co/{name}/blob/main/results/{each.slug}.json" if name else ""
         if entries := each.entries(source):
             (folder / ".eval_results").mkdir(exist_ok=True)
