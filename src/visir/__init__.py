@@ -34,6 +34,7 @@ Analyse
 
 Train
     visir.train("clip-finetune", data="mine.csv")        a TrainedModel, which stands wherever a model does
+    visir.export("runs/mine", "results/mine", out="hub") a folder for the Hugging Face Hub, with model card
     visir.sparsify(…)                                    dense vectors become weighted words; visir.recipes() lists all
 
 Applications
@@ -83,6 +84,7 @@ if TYPE_CHECKING:
     from visir.library import Library as Library
     from visir.library import index as index
     from visir.library.query import Query as Query
+    from visir.reports.export import export as export
     from visir.reports.side_by_side import report as report
     from visir.reports.site import publish as publish
     from visir.retrieval import read_run as read_run

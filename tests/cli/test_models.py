@@ -21,7 +21,7 @@ def test_models_are_listed_under_headings() -> None:
     lines = _run().splitlines()
     assert lines[0] == "Pictures and texts in one space: two towers"
     at = next(number for number, line in enumerate(lines) if "openai/clip-vit-base-patch32" in line)
-    assert lines[at + 1].strip().startswith("image, text · dense 512 · 604 MB")
+    assert lines[at + 1].strip().startswith("image, text · dense 512 · 77 tokens · 604 MB")
     assert any(line.startswith("  pixels ") for line in lines)
 
 
@@ -36,6 +36,7 @@ def test_one_model_with_all_its_facts() -> None:
     for line in (
         "licence                   apache-2.0",
         "dimension                 768",
+        "longest text              64 tokens",
         "facts from                mteb",
     ):
         assert line in output

@@ -92,7 +92,7 @@ GOES_ON = {
 """Verbs without `--replace`: with the same `--out` they go on, or bring up to date."""
 LOOKS_AT = {"papers list", "papers compare", "papers report"}
 """Verbs whose `--out` says where studies are."""
-NEW_ONLY = {"index build", "merge", "explain-vector", "products infer", "products judgements"}
+NEW_ONLY = {"index build", "export", "merge", "explain-vector", "products infer", "products judgements"}
 """Verbs that write a new place only, and never over what is there."""
 
 

@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 import tiny_sentence
 import tiny_transformers as tiny
+import torch
+import transformers
 import typer
 from sentence_transformers import SentenceTransformer
 from sentence_transformers import models as modules
@@ -55,6 +57,31 @@ def test_equals_the_reference(saved: Path, no_network: None) -> None:
     one_by_one = np.concatenate([encoder.encode_texts([text]) for text in tiny.CAPTIONS])
     assert np.abs(one_by_one - found).max() <= 1e-5
     assert encoder.embed_texts([]).shape == (0, 20)
+
+
+@pytest.mark.parametrize("kind", ["Qwen3", "Gemma3Text"])
+def test_embedders_on_language_models(kind: str, tmp_path: Path) -> None:
+    """The families of Qwen3-Embedding (the last token) and EmbeddingGemma (mean and two layers), small and random."""
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    torch.manual_seed(5)
+    words = tiny.wordpiece_tokenizer(raw, limit=48)
+    shape = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
+    shape |= {"num_key_value_heads": 2, "head_dim": 8, "max_position_embeddings": 48, "vocab_size": words}
+    model = getattr(transformers, f"{kind}Model")(getattr(transformers, f"{kind}Config")(**shape, pad_token_id=0))
+    tiny._spread(model)
+    model.save_pretrained(raw)
+    tail = [modules.Dense(32, 24), modules.Dense(24, 32)] if kind == "Gemma3Text" else []
+    pooling = modules.Pooling(32, pooling_mode="mean" if tail else "lasttoken")
+    parts = [modules.Transformer(str(raw), max_seq_length=40), pooling, *tail, modules.Normalize()]
+    SentenceTransformer(modules=parts, device="cpu").save(str(tmp_path / "model"))
+    texts = [text for text in tiny.CAPTIONS if text]
+    expected = SentenceTransformer(str(tmp_path / "model"), device="cpu").encode(texts)
+    encoder = load(tmp_path / "model", device="cpu")
+    assert expected.std(axis=0).mean() > 0.02
+    assert np.abs(encoder.encode_texts(texts) - expected).max() <= 1e-5
+    one_by_one = np.concatenate([encoder.encode_texts([text]) for text in texts])
+    assert np.abs(one_by_one - expected).max() <= 1e-5
 
 
 def test_the_card(saved: Path, tmp_path: Path) -> None:

@@ -50,6 +50,7 @@ ROAD = (
     Verb("perturb", "visir.cli.stress:perturb", group="analyse"),
     Verb("shortcuts", "visir.cli.shortcuts:app", group="analyse"),
     Verb("merge", "visir.cli.shortcuts:merge", group="analyse"),
+    Verb("export", "visir.cli.train:export", group="analyse"),
     Verb("sparsify", "visir.cli.shortcuts:sparsify", group="analyse"),
     Verb("explain-vector", "visir.cli.shortcuts:explain_vector", group="analyse"),
     Verb("demo", "visir.cli.doctor:demo", group="set-up"),

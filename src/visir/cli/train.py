@@ -14,6 +14,7 @@ from visir.cli import output
 from visir.cli.options import argument, complete_model, of, option
 from visir.cli.verbs import Call, calls, examples, heading
 from visir.display import counted
+from visir.storage.disk import files_below
 from visir.terminal import safe
 
 if TYPE_CHECKING:
@@ -268,6 +269,72 @@ def _time(seconds: float) -> str:
     if minutes < 2:
         return f"{seconds:.0f} s"
     return f"{minutes:.0f} min" if minutes < 120 else f"{minutes / 60:.1f} h"
+
+
+# `visir export`: a model as a folder for the Hugging Face Hub.
+
+
+@calls(
+    "visir.reports.export:export",
+    results=argument("[RESULT]…", kind=list[str] | None, default=None),
+    repository=option(metavar="OWNER/NAME"),
+    framework=option(autocompletion=of("auto", "visir", "transformers")),
+    base=option(kind=list[str], metavar="[PATH=]OWNER/NAME"),
+    reads=option(kind=list[str], metavar="CODE"),
+    trained_on=option(kind=list[str], metavar="OWNER/NAME"),
+    dataset=option(kind=list[str], metavar="COLLECTION=OWNER/NAME"),
+    headline=option(metavar="MEASURE"),
+    leave="model out",
+)
+@examples(
+    "visir export runs/mine results/flickr8k --out hub/mine --repository me/mine --licence mit --reads en",
+    "visir export runs/lora --out hub/lora --base openai/clip-vit-base-patch32",
+    "visir export openai/clip-vit-base-patch32 results/nfcorpus --dataset NFCorpus=mteb/nfcorpus --out hub/numbers",
+    "visir export runs/mine results/flickr8k --out hub/mine --upload me/mine",
+)
+def export(
+    model: Annotated[str, argument("MODEL", autocompletion=complete_model)],
+    call: Call,
+    out: Path,
+    upload: Annotated[str, option(metavar="OWNER/NAME")] = "",
+    public: bool = False,
+) -> None:
+    """Write a model as a folder for the Hugging Face Hub.
+
+    Write the weights, a model card, and results with their protocol (.eval_results). The folder is one that
+    huggingface_hub uploads as it is.
+
+    Nothing is uploaded without --upload; the command that does it later is printed.
+
+    Args:
+        model: The folder of a model. A name on the Hub: its weights are there, so only results are written, for a
+            pull request.
+        results: Folders that visir evaluate --out wrote.
+        framework: Whose folder it becomes: visir, transformers (a tuned model of that library). Default: the second
+            where it can.
+        base: What a model that lies on this machine is called on the Hub. Repeatable.
+        reads: The languages of its texts: en, de. Repeatable.
+        trained_on: Data on the Hub that it was trained on. Repeatable.
+        dataset: Where the Hub has the data of results, also COLLECTION:TASK=OWNER/NAME:TASK_ID. Repeatable.
+        headline: The measure in .eval_results: R@1, nDCG@10. Default: the first of the card.
+        out: Where to write: a new folder.
+        upload: Upload it to this repository, with the token of your environment.
+        public: A repository that is made by --upload is for everybody.
+    """
+    options = {"repository": upload} if upload and not call.given["repository"] else {}
+    folder = call(model=model, results=call.given["results"] or (), out=out, **options)
+    output.facts(
+        folder=str(folder.path), files=len(files_below(folder.path)), notes=list(folder.notes), command=folder.command
+    )
+    output.line(f"folder: {folder.path}")
+    for note in folder.notes:
+        output.note(note)
+    if upload:
+        address = folder.upload(upload, private=not public)
+        output.facts(uploaded=address)
+        output.line(f"uploaded: {address}")
+    else:
+        output.note(f"nothing was uploaded. To do it: {folder.command}")
 
 
 # `visir models`: which models there are, and everything about one of them.

@@ -195,6 +195,7 @@ class KnownModel:
         parameters: How many weights it has, in millions; 0 where that is not known.
         licence: As its authors name it; "" where that is not known.
         languages: Of the texts.
+        tokens: The longest text that it reads; 0 where it reads none, or that is not known.
         remote_code: Whether it runs code from its page on the hub: it is loaded only when you say so.
         group: The heading under which it is listed.
         source: Where the facts were verified: "mteb", "hub", "open_clip", or files that were read.
@@ -220,6 +221,7 @@ class KnownModel:
     source: str = ""
     architecture: str = ""
     refusal: str = ""
+    tokens: int = 0
 
 
 def facts_of_folder(name: str, folder: Path) -> KnownModel:
@@ -252,6 +254,7 @@ def facts_of_folder(name: str, folder: Path) -> KnownModel:
         source="its files",
         architecture=architecture,
         refusal=_refusal(name, folder) if family.name == "transformers" else "",
+        tokens=_longest_text(folder, config) if text else 0,
     )
 
 
@@ -349,6 +352,11 @@ def _vector_form(folder: Path, config: Mapping[str, Any]) -> str:
 
 def _dimension(folder: Path, config: Mapping[str, Any]) -> int:
     """Of the vectors, where a configuration says it; 0 otherwise."""
+    own = config.get("content")
+    if isinstance(own, Mapping):  # a checkpoint of visir: what its heads end in
+        head = own["image"].get("head") if isinstance(own.get("image"), Mapping) else own.get("head")
+        outputs = (_number(head.get(key)) for key in ("outputs", "terms")) if isinstance(head, Mapping) else ()
+        return next(filter(None, outputs), _number(own.get("dimension")))
     dense = sorted(folder.glob("*_Dense/config.json"))
     if dense:
         return _number(_json(dense[-1]).get("out_features"))
@@ -365,6 +373,20 @@ def _dimension(folder: Path, config: Mapping[str, Any]) -> int:
             if _number(values.get(key)):
                 return _number(values.get(key))
     return _number(config.get("hidden_size"))
+
+
+def _longest_text(folder: Path, config: Mapping[str, Any]) -> int:
+    """The tokens of the longest text, where a configuration says it; 0 otherwise."""
+    settings = folder / "sentence_bert_config.json"
+    if settings.is_file() and (stated := _number(_json(settings).get("max_seq_length"))):
+        return stated
+    inner = config.get("text_config") or config.get("model_cfg", {}).get("text_cfg") or config
+    if not isinstance(inner, Mapping):
+        return 0
+    places = _number(inner.get("max_position_embeddings")) or _number(inner.get("context_length"))
+    # RoBERTa and its kin count two places that no token takes.
+    is_roberta = re.search("roberta|mpnet|camembert", str(inner.get("model_type", ""))) is not None
+    return max(places - 2, 0) if is_roberta else places
 
 
 def _number(value: object) -> int:
@@ -598,7 +620,7 @@ def _completed(known: KnownModel, read: KnownModel) -> KnownModel:
     facts = {name: getattr(read, name) for name in ("architecture", "here") if getattr(read, name)}
     blanks = {
         name: getattr(read, name)
-        for name in ("dimension", "licence", "megabytes")
+        for name in ("dimension", "licence", "megabytes", "tokens")
         if not getattr(known, name) and getattr(read, name)
     }
     return replace(known, **facts, **blanks, source=f"{known.source}, {read.source}")

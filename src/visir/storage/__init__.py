@@ -35,6 +35,7 @@ from visir.storage.scratch import (
     check_place,
     new_file,
     new_folder,
+    new_plain_folder,
     sweep,
     write_new,
 )
@@ -67,6 +68,7 @@ __all__ = [
     "locked_or",
     "new_file",
     "new_folder",
+    "new_plain_folder",
     "put",
     "read_checked",
     "read_written_json",

@@ -53,6 +53,7 @@ from visir.storage.folder import NOT_KNOWN_FILES, FolderChange, ended, remove_fo
 from visir.storage.manifest import LOG, MANIFEST, FolderError, FolderKind, Manifest, read_manifest
 
 PREFIX = ".visir-"
+PLAIN = FolderKind("plain", "a folder for other programs")
 NEW, OLD = "new", "old"
 _OWN = ("swap", "fill", "manifest", "making", "folders")
 _REPLACED = "replaced.json"
@@ -525,6 +526,22 @@ def check_place(target: str | Path) -> None:
         check_writable(target if is_mount(target) or not any(os.scandir(target)) else target.parent, FolderError)
     elif not (target.exists() and os.access(target, os.W_OK)):
         check_writable(target.parent, FolderError)
+
+
+@contextlib.contextmanager
+def new_plain_folder(target: str | Path) -> Iterator[Path]:
+    """A path that becomes the folder `target`, a new one or one that is empty, in one step when the block ends: for
+    folders that others read, without a manifest. Nothing is ever replaced."""
+    target = Path(os.path.realpath(target))
+    check_new_folder(target, PLAIN)
+    with disk_faults(target, FolderError), Scratch.beside(target) as scratch:
+        path = scratch.folder(NEW, "**/*")
+        yield path
+        for folder, _, files in os.walk(path):
+            for place in (Path(folder), *(Path(folder, name) for name in files)):
+                place.chmod((0o777 if place.is_dir() else 0o666) & ~UMASK)
+                to_disk(place)
+        path.rename(target)
 
 
 # A new file.

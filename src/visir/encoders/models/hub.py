@@ -16,7 +16,7 @@ from pathlib import Path
 from threading import RLock, get_ident
 from typing import TYPE_CHECKING, Any
 
-from visir.encoders.families import is_path, no_such_folder
+from visir.encoders.families import CHECKPOINT_FILE, is_path, no_such_folder
 from visir.encoders.intake import PANIC
 from visir.encoders.loading import hub_unreachable, meant_folder, no_folder
 from visir.encoders.models.foreign import check_configurations, without_code
@@ -297,9 +297,14 @@ def _asked_for(model: str, named: list[str], revisions: Mapping[str, str]) -> di
     return wanted
 
 
-CONFIGURATIONS = ("*config*.json", "modules.json")
+CONFIGURATIONS = ("*config*.json", "modules.json", CHECKPOINT_FILE)
 """What says which kind of model it is: all that is fetched before a model is known to be supported."""
 SMALL_FILES = ("*.json", "*.txt", "*.model", "*.spm", "*.jinja", "artifact.metadata")
+OWN_FILES = (
+    *("*.safetensors", "*.json", "*.jsonl", "*.toml", "*.parquet", "*.npy", "*.npz", "*.model", "*.tiktoken"),
+    *("*.txt", "*.html"),
+)
+"""What a checkpoint of visir consists of."""
 SAFETENSORS = "model*.safetensors"
 ADAPTER_WEIGHTS = "adapter_model.safetensors"
 SHARD_INDEX = ".index.json"
@@ -358,6 +363,12 @@ class ModelFiles:
         """The folder, with the weights of an adapter of peft where the hub has them."""
         if self.hub is not None:
             snapshot(self.hub, self.revision, [*SMALL_FILES, ADAPTER_WEIGHTS])
+        return self.folder
+
+    def with_checkpoint(self) -> Path:
+        """The folder, with all files of a checkpoint of visir where the hub has them."""
+        if self.hub is not None:
+            snapshot(self.hub, self.revision, OWN_FILES)
         return self.folder
 
     @cached_property

@@ -20,7 +20,7 @@ from visir.encoders.base import Encoder
 from visir.encoders.cross_encoder import CrossEncoder
 from visir.encoders.cross_encoder import Tokens as SideTokens
 from visir.encoders.devices import COMPILED, dtype_on_card, of_torch, pick_device
-from visir.encoders.families import ADAPTER_FILE
+from visir.encoders.families import ADAPTER_FILE, CHECKPOINT_FILE
 from visir.encoders.intake import InputBatch, Pixels
 from visir.encoders.models.hub import (
     CODE_OPTIONS,
@@ -110,6 +110,8 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
     #     code_revision: The commit of that code, where it lies in another repository.
     bare, options = split_options(name, error=EncoderError)
     files = find_model(bare, revision, code=trusted_code(name, options))
+    if (files.folder / CHECKPOINT_FILE).is_file():
+        return _load_shared(name, bare, files, device, dtype)
     saved_as = sentence_class(files.folder)
     if saved_as == CROSS_ENCODER:
         raise refuse_cross_encoder(bare)
@@ -137,6 +139,15 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
     kind = _kind(name, bare, config, files)
     load = _load_blip if kind.class_name in _WITH_HEAD else _load_dual
     return load(name, kind, files, options, device=device, dtype=dtype)
+
+
+def _load_shared(name: str, bare: str, files: ModelFiles, device: str | None, dtype: str) -> Encoder:
+    """A checkpoint of visir that somebody put on the hub, under its name there."""
+    from visir.encoders.checkpoints import load_family as load_checkpoint
+
+    encoder = load_checkpoint(f"{files.with_checkpoint()}{name.removeprefix(bare)}", device, dtype, None)
+    encoder.card = replace(encoder.card, name=name)
+    return encoder
 
 
 def refusal_of(name: str, folder: Path) -> str:

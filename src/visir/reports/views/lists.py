@@ -30,6 +30,7 @@ def models_table(models: ModelList) -> Table:
         Column("takes", of=lambda model: ", ".join(model.takes)),
         Column("vectors", of=_or_none("form")),
         Column("dimension", 0, of=_or_none("dimension")),
+        Column("longest text", 0, of=_or_none("tokens")),
         Column("million weights", 0, of=_or_none("parameters")),
         Column("MB", 0, of=_or_none("megabytes")),
         Column("licence", of=_or_none("licence")),
@@ -52,6 +53,7 @@ def model_facts(model: KnownModel) -> Table:
         ["takes", ", ".join(model.takes)],
         ["vectors", model.form or None],
         ["dimension", f"{model.dimension:,}" if model.dimension else None],
+        ["longest text", f"{model.tokens:,} tokens" if model.tokens else None],
         ["million weights", f"{model.parameters:,.1f}" if model.parameters else None],
         ["size of the weights", f"{model.megabytes:,} MB" if model.megabytes else None],
         ["licence", model.licence or None],
@@ -72,6 +74,7 @@ def details(model: KnownModel) -> str:
     parts = [
         ", ".join(model.takes),
         f"{model.form} {model.dimension:,}" if model.dimension else model.form,
+        f"{model.tokens:,} tokens" if model.tokens else "",
         f"{model.megabytes:,} MB" if model.megabytes else "",
         model.licence,
         {"English": "", "many": "many languages"}.get(model.languages, model.languages),
