@@ -34,9 +34,9 @@ def model(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
 def test_bytes_become_the_very_same_numbers_and_vectors(model: Any) -> None:
     tower = model.pretrained_tower("image")
     pictures = [to_rgb(picture) for picture in tiny.photos() if min(picture.size) > 30]
-    expected, levels = tower.prepare_all(pictures), tower.prepare_levels(pictures)
+    expected, levels = tower.prepare_all(pictures), tower.reader.prepare_levels(pictures)
     assert {one.dtype for one in levels} == {np.dtype(np.uint8)} and levels[0].nbytes * 4 == expected[0].nbytes
-    batch = tower.levels.on_device(torch.from_numpy(np.stack(levels)))
+    batch = tower.reader.levels.on_device(torch.from_numpy(np.stack(levels)))
     assert batch.dtype == torch.float32 and np.array_equal(batch.numpy(), np.stack(expected))
     assert np.array_equal(model.embed_images(levels), model.embed_images(expected))
     # The CPU's way is the old one, where threads do the arithmetic.
@@ -67,7 +67,7 @@ def test_a_training_on_a_gpu_prepares_bytes(tmp_path: Path) -> None:
 def test_torchvision_processors_go_the_old_way(tmp_path: Path) -> None:
     tiny.save("clip", tmp_path)
     encoder: Any = load(f"{tmp_path}?processor=torchvision", device="cpu")
-    assert encoder.pretrained_tower("image").levels is None
+    assert encoder.pretrained_tower("image").reader.levels is None
 
 
 def test_a_preprocessing_that_looks_at_more_than_the_value_has_no_levels() -> None:
