@@ -16,8 +16,8 @@ from visir.collections import open_collection
 from visir.collections.images import to_rgb
 from visir.encoders import load
 from visir.encoders.models.image_processors import GreyLevels, ramp
-from visir.encoders.towers.base import own_backbone
-from visir.encoders.towers.pretrained_backbone import PretrainedBackbone
+from visir.encoders.towers.base import Head, HeadSpec, Tower, own_backbone
+from visir.encoders.towers.pretrained_backbone import PretrainedBackbone, TrainedTower
 from visir.training.build import build_model
 from visir.training.recipe import Recipe
 
@@ -52,6 +52,19 @@ def test_a_tuned_tower_takes_bytes_to_the_same_bits(model: Any) -> None:
     assert (plain.dtype, levels.dtype) == (torch.float32, torch.uint8)  # type: ignore[union-attr]
     with torch.no_grad():
         assert torch.equal(backbone(plain), backbone(levels))
+
+
+def test_so_does_a_tower_that_was_trained_and_is_tuned_again(model: Any) -> None:
+    backbone = PretrainedBackbone.of(model, "image")
+    tower = Tower(backbone, Head(HeadSpec(backbone.outputs, 8))).eval()
+    picture = to_rgb(tiny.photos()[0])
+    for each in (tower, TrainedTower(tower).eval()):
+        plain = each.collate([each.prepare(picture)])
+        each.as_bytes = True
+        levels = each.collate([each.prepare(picture)])
+        assert (plain.dtype, levels.dtype) == (torch.float32, torch.uint8)  # type: ignore[union-attr]
+        with torch.no_grad():
+            assert torch.equal(each(plain), each(levels))
 
 
 def test_a_training_on_a_gpu_prepares_bytes(tmp_path: Path) -> None:

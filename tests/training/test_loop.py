@@ -202,8 +202,7 @@ class Trunk(Backbone):
     outputs = 12
 
     def __init__(self, modality: Modality, inputs: int) -> None:
-        super().__init__()
-        self._reader = TowerReader(self.kind, modality, list, lambda prepared: torch.stack(list(prepared)), dict)
+        super().__init__(TowerReader(self.kind, modality, list, lambda prepared: torch.stack(list(prepared)), dict))
         self.trunk = nn.Sequential(nn.Linear(inputs, 12), nn.BatchNorm1d(12), nn.Dropout(0.5))
         self.fresh = nn.Linear(12, 12)
 

@@ -339,8 +339,6 @@ class Backbone(nn.Module, ABC):
 
     Attributes:
         kind: Its key in `visir.encoders.families.BACKBONES`.
-        reader: How inputs become what the network takes. Where it has to be looked up in other modules, which a copy
-            has of its own, a class has a property in its place.
         outputs: The width of its features.
         as_bytes: Whether pictures are prepared as bytes, for a GPU, where there is such a form; `forward` takes either,
             to the same bits (`GreyLevels`).
@@ -349,11 +347,16 @@ class Backbone(nn.Module, ABC):
     kind: ClassVar[str]
     outputs: int
     as_bytes: bool = False
-    _reader: TowerReader
+
+    def __init__(self, reader: TowerReader | None = None) -> None:
+        # None where `reader` looks it up in other modules, of which a copy has its own.
+        super().__init__()
+        self._reader = reader
 
     @property
     def reader(self) -> TowerReader:
-        """See `Backbone`."""
+        """How inputs become what the network takes."""
+        assert self._reader is not None, "given, or looked up"
         return self._reader
 
     @property
@@ -490,6 +493,10 @@ class Tower(Backbone):
         backbone: Backbone = getattr(import_module(module), name).load(folder, known)
         return cls(backbone, Head(HeadSpec.from_dict(spec["head"])))
 
+    def pretrained_modules(self) -> Sequence[nn.Module]:
+        """Those of the backbone."""
+        return () if self.backbone is None else self.backbone.pretrained_modules()
+
     def checkpoint_gradients(self) -> None:
         """In the backbone."""
         own_backbone(self.backbone).checkpoint_gradients()
@@ -513,13 +520,7 @@ class PixelBackbone(Backbone):
     _shift: Tensor
 
     def __init__(self, size: int, shorter: int) -> None:
-        super().__init__()
-        self.size = size
         made = ImageInput((size, size), "imagenet", "crop", shorter, "bilinear")
-        mean, deviation = (torch.tensor(values, dtype=torch.float64) for values in NORMALISATIONS["imagenet"])
-        # (p/255 - m)/s = p·1/(255 s) - m/s; constants, so they are no part of a checkpoint.
-        self.register_buffer("_scale", (1 / (255 * deviation)).float().view(3, 1, 1), persistent=False)
-        self.register_buffer("_shift", (mean / deviation).float().view(3, 1, 1), persistent=False)
 
         def sized(image: Image) -> NDArray[np.uint8]:
             return np.ascontiguousarray(np.asarray(image).transpose(2, 0, 1))
@@ -529,7 +530,12 @@ class PixelBackbone(Backbone):
                 check_sliver(image, made.shorter)
             return [np.ascontiguousarray(made.prepare(image).transpose(2, 0, 1)) for image in images]
 
-        self._reader = TowerReader(self.kind, "image", pixels, stacked_pixels, made.to_dict, prepare_sized=sized)
+        super().__init__(TowerReader(self.kind, "image", pixels, stacked_pixels, made.to_dict, prepare_sized=sized))
+        self.size = size
+        mean, deviation = (torch.tensor(values, dtype=torch.float64) for values in NORMALISATIONS["imagenet"])
+        # (p/255 - m)/s = p·1/(255 s) - m/s; constants, so they are no part of a checkpoint.
+        self.register_buffer("_scale", (1 / (255 * deviation)).float().view(3, 1, 1), persistent=False)
+        self.register_buffer("_shift", (mean / deviation).float().view(3, 1, 1), persistent=False)
 
     def forward(self, inputs: Inputs) -> Tensor:
         """(n, outputs) features of (n, 3, size, size) bytes."""

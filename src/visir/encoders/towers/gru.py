@@ -362,15 +362,16 @@ class GRUBackbone(Backbone):
         layers: int = 1,
         pooling: Literal["last", "mean", "max"] = "last",
     ) -> None:
-        super().__init__()
-        self.vocabulary = vocabulary
-        self._reader = TowerReader(
-            self.kind,
-            "text",
-            prepare=lambda texts: [vocabulary.encode([text])[0] for text in texts],  # at least one id
-            collate=_collate,
-            values=lambda: {"words": TOKENISER, "vocabulary": len(vocabulary)},
+        super().__init__(
+            TowerReader(
+                self.kind,
+                "text",
+                prepare=lambda texts: [vocabulary.encode([text])[0] for text in texts],  # at least one id
+                collate=_collate,
+                values=lambda: {"words": TOKENISER, "vocabulary": len(vocabulary)},
+            )
         )
+        self.vocabulary = vocabulary
         self.pooling = pooling
         self.outputs = hidden * (2 if bidirectional else 1)
         self.embedding = nn.Embedding(len(vocabulary), words, padding_idx=PADDING)

@@ -67,10 +67,8 @@ class PretrainedBackbone(Backbone):
         # options: Plain values that the family's function in `PRETRAINED_TOWERS` needs beside the files.
         # files: From which it is built again without the hub and its first folder.
         # checkpoint: Turns on gradient checkpointing in the network, where that has it.
-        super().__init__()
+        super().__init__(reader)
         self.network, self.outputs = network, outputs
-        if reader is not None:
-            self._reader = reader
         self._options, self._files, self._checkpoint = options or {}, files, checkpoint
 
     @classmethod
