@@ -477,7 +477,9 @@ def write_files(folder: Path, encoder: TowersEncoder, *, facts: Mapping[str, Any
             **({"adapter": places[side]} if side in places else {}),
         }
     for place in dict.fromkeys(places.values()):
-        write_adapter(folder / place, [adapted[side] for side in places if places[side] == place])
+        own = [adapted[side] for side in places if places[side] == place]
+        config, base = next((each.adapter.config, each.adapter.base) for each in own if each.adapter)
+        write_adapter(folder / place, [each.base_module() for each in own], config, base.card)
     return {**content, "prompts": list(encoder.prompts), "facts": dict(facts or {})}
 
 
