@@ -22,6 +22,7 @@ import pytest
 import visir
 from class_toys import class_folder
 from photo_toys import photos_and_clip
+from visir.retrieval.kinds import KINDS
 
 PAGES = Path(__file__).parents[1] / "docs" / "how-to"
 HERE = Path(__file__).parent
@@ -307,6 +308,7 @@ SETUPS: dict[str, Setup] = {
     "evaluate": evaluated,
     "evaluate-choices": choices,
     "explain": results,
+    "add-a-kind-of-index": nothing,
     "add-a-study": study,
     "extend-visir": extension,
     "fine-tune": nothing,
@@ -372,6 +374,7 @@ def test_the_page_runs(name: str, base: Path, tmp_path: Path, monkeypatch: pytes
     monkeypatch.chdir(folder)
     monkeypatch.setenv("HOME", str(folder))
     monkeypatch.setattr("visir.library.library.Library.serve", lambda self: None)  # it would not come back
+    monkeypatch.setattr(KINDS, "_things", {**KINDS._things})  # a page adds some
     page = PAGES / f"{name}.md"
     names: dict[str, Any] = SETUPS[name](folder)
     for number, (code, reason) in enumerate(blocks(page), 1):

@@ -377,13 +377,13 @@ class FusionCrossEncoder(MatchingHead):
     def image_tokens(self, batch: Sequence[Pixels]) -> list[Tokens]:
         """(1 + patches, width) of each image, behind the last layer of the image tower."""
         image: Any = self._image
-        with inference():
+        with inference(self._device):
             return list(image.network.tokens(image.collate(batch).to(self._device, self._dtype)))
 
     def text_tokens(self, texts: Sequence[str]) -> list[Tokens]:
         """(length, width) of each text, behind the last of the text layers."""
         ids = self._text.prepare_all(texts)
-        with inference():
+        with inference(self._device):
             words = self._text.network.tokens(to_device(self._text.collate(ids), self._device))
             # A copy of its own for each text: a view would keep the padded batch.
             return [row[: len(tokens)].clone() for row, tokens in zip(words, ids, strict=True)]

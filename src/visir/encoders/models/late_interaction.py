@@ -155,6 +155,7 @@ class LateInteractionEncoder(Encoder):
             settings["vectors"],
             settings["template"],
         )
+        self.in_lanes = device == "cpu"
         self._processor = _processor_of(files.folder, settings["processor"], settings["image_tokens"])
         self._tokenizer: Any = self._processor.tokenizer
         self._image_token = int(self._processor.image_token_id)  # what stands for a piece of a picture

@@ -155,6 +155,7 @@ class MatchingHead(CrossEncoder):
         self._model, self._image, self._device = model, image, device
         self._text: Any = text
         self._dtype = next(model.parameters()).dtype
+        self.in_lanes = device == "cpu"
 
     def preprocess(self, image: Image) -> Pixels:
         """One RGB image, as for the vectors."""
@@ -169,7 +170,7 @@ class MatchingHead(CrossEncoder):
     def match(self, images: Sequence[Tokens], texts: Sequence[Tokens]) -> NDArray[np.float32]:
         """(n,) logits of "match": of one image with all of its texts at a time."""
         scores = np.empty(len(texts), np.float32)
-        with inference():
+        with inference(self._device):
             for image, pairs in of_one_image(images):
                 scores[pairs] = to_vectors(self.logits(image, texts[pairs]))
         return scores
