@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import shlex
+import zipfile
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from visir.encoders.base import Encoder
 from visir.encoders.devices import COMPILED, TRUSTED, absolute_name, check_code, is_gone, trusting_folder
-from visir.encoders.families import KINDS, family_of
+from visir.encoders.families import CHECKPOINT_FILE, KINDS, family_of
 from visir.encoders.loading import load, load_recorded
 from visir.errors import EncoderError, MissingPackageError, raise_faults
 from visir.options import split_mark, with_option
+from visir.records import EncoderCard, Modality
 from visir.storage import MANIFEST, FileRecord, FolderChange, FolderKind, Manifest, digest_once, new_file, new_folder
 from visir.storage.disk import files_below, system_error
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Tensor, nn
 
 COPY_AGAIN = "copy the whole checkpoint again"
 ENCODER = FolderKind("", "an encoder", remedy=COPY_AGAIN, error=EncoderError)
@@ -168,6 +171,21 @@ def load_part(folder: Path, entry: dict[str, Any], device: str | None, dtype: st
     )
 
 
+def check_base_encoder(folder: Path, trained: dict[str, Any], card: EncoderCard, side: Modality | None = None) -> None:
+    """Refuse an encoder that is not the one that a head, or an adapter, was trained over."""
+    now, which = card.to_dict(), f"{side} base encoder" if side else "base encoder"
+    differing = [
+        f"{field}: trained with {trained[field]!r}, found {now[field]!r}"
+        for field in EncoderCard.from_dict(trained).differences(card, side)
+    ]
+    if differing:
+        raise EncoderError(
+            f"{folder}: the {which} {card.name!r} is not the one this was trained over: {'; '.join(differing)}",
+            hint="restore that base encoder, or train again",
+            code="base-encoder-not-one",
+        )
+
+
 # Files of weights.
 
 
@@ -201,3 +219,81 @@ def read_weights(path: Path, whole: str = "checkpoint", missing: str = "") -> tu
         raise EncoderError(
             f"{path}: cannot be read: {fault}", hint=f"copy the whole {whole} again", code="cannot-read"
         ) from fault
+
+
+def save_modules(modules: Mapping[Any, nn.Module], path: Path) -> None:
+    """Write the weights of networks into one file, each behind its name ("" for a single one)."""
+    # Every tensor in memory of its own: safetensors keeps no ties.
+    tensors: dict[str, Tensor] = {}
+    seen: set[int] = set()
+    for name, module in modules.items():
+        for key, tensor in module.state_dict().items():
+            copied = tensor.detach().cpu().contiguous()
+            if copied.untyped_storage().data_ptr() in seen:
+                copied = copied.clone()
+            seen.add(copied.untyped_storage().data_ptr())
+            tensors[f"{name}.{key}" if name else key] = copied
+    save_weights(tensors, path)
+
+
+def load_modules(path: Path, modules: Mapping[Any, nn.Module]) -> None:
+    """Put the weights of a file of `save_modules` into networks of the same shapes."""
+    tensors, _ = read_weights(path)
+    for name, module in modules.items():
+        before = f"{name}." if name else ""
+        own = {key.removeprefix(before): value for key, value in tensors.items() if key.startswith(before)}
+        try:
+            module.load_state_dict(own)
+        except RuntimeError as fault:
+            raise EncoderError(
+                f"{path}: does not fit {path.parent / CHECKPOINT_FILE}: {fault}", hint=COPY_AGAIN, code="not-fit"
+            ) from fault
+
+
+# Files that other programs saved, read without running anything in them.
+
+
+def read_torch_file(path: Path, name: str = "") -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The weights in a file of `torch.save`, and the plain values of a configuration that lies beside them."""
+    # A training run saves `{"model": weights, "config": …, "optimizer": …}`, a published file sometimes the weights
+    # alone; both are read. The file is mapped, not read: optimiser states cost no memory.
+    # Nothing in the file is executed (`weights_only`); a file that cannot be read in this way is an `EncoderError` that
+    # names the class in it and how to save the weights alone.
+    import torch
+    from torch import Tensor
+
+    where = f"{name}: {path}" if name else str(path)
+    if not path.is_file():
+        raise EncoderError(f"{where}: there is no such file.", hint="name the checkpoint file itself", code="no-file")
+    try:
+        # Files of PyTorch before 1.6 are no archives, and cannot be mapped.
+        content = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
+    except UnpicklingError as fault:
+        raise EncoderError(
+            f"{where} holds more than weights and plain values ({_refused(fault)}); reading it would run code.",
+            hint="where you trust it, save the weights alone: "
+            "torch.save({'model': torch.load(OLD, weights_only=False)['model']}, NEW)",
+            code="holds-more-weights-plain",
+        ) from fault
+    except (OSError, RuntimeError, EOFError, ValueError, LookupError) as fault:
+        raise EncoderError(
+            f"{where} cannot be read as a checkpoint: {str(fault).splitlines()[0] if str(fault) else fault!r}",
+            hint="the file is damaged, cut short, or of another kind; fetch it again and compare its size",
+            code="weights-cannot-read",
+        ) from fault
+    state = content.get("model", content) if isinstance(content, Mapping) else None
+    if not isinstance(state, Mapping) or not state or not all(isinstance(value, Tensor) for value in state.values()):
+        raise EncoderError(
+            f"{where} holds no weights by name.",
+            hint="expected {'model': state_dict, …}, or a state_dict alone",
+            code="holds-no-weights-name",
+        )
+    config = content.get("config")
+    return dict(state), dict(config) if isinstance(config, Mapping) else {}
+
+
+def _refused(fault: UnpicklingError) -> str:
+    """The class that `weights_only` refused, from torch's long message."""
+    text = str(fault)
+    _, separator, rest = text.partition("GLOBAL ")
+    return rest.split()[0] if separator and rest.split() else text.splitlines()[0]

@@ -149,12 +149,7 @@ class DualEncoder(Learner[TrainingExamples]):
     @property
     def pretrained(self) -> list[nn.Module]:
         """See `Learner.pretrained`."""
-        return [
-            module
-            for tower in self.towers.values()
-            if tower.backbone is not None
-            for module in tower.backbone.pretrained_modules()
-        ]
+        return [module for tower in self.towers.values() for module in tower.pretrained_modules()]
 
     def vectors(self, side: Side, inputs: Inputs) -> Tensor:
         """See `Learner.vectors`: unit vectors, the norm taken in float32 (or wider) under every precision. Of texts in

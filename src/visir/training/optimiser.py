@@ -244,13 +244,8 @@ def _batch_norms(model: nn.Module) -> Iterator[tuple[str, nn.Module, nn.Module]]
 
 
 def _given(model: nn.Module) -> set[int]:
-    backbones = [tower.backbone for tower in model.modules() if isinstance(tower, Tower) and tower.backbone is not None]
-    return {
-        id(module)
-        for backbone in backbones
-        for pretrained in backbone.pretrained_modules()
-        for module in pretrained.modules()
-    }
+    towers = [tower for tower in model.modules() if isinstance(tower, Tower)]
+    return {id(part) for tower in towers for module in tower.pretrained_modules() for part in module.modules()}
 
 
 # Weights averaged within an epoch (stochastic weight averaging).

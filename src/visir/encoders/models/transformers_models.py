@@ -71,14 +71,12 @@ from visir.encoders.models.transformers_kinds import (
     sentence_class,
     trusted_kind,
 )
-from visir.encoders.towers.base import Inputs, to_device
+from visir.encoders.towers.base import Inputs, TowerReader, stacked_pixels, to_device
 from visir.encoders.towers.pretrained_backbone import (
     PretrainedBackbone,
-    TowerReader,
     part,
     random_weights,
     recompute_activations,
-    stacked_pixels,
 )
 from visir.errors import EncoderError, require
 from visir.options import split_mark, split_options

@@ -5,18 +5,20 @@ from __future__ import annotations
 import re
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from torch import Tensor, nn
 
+from visir.encoders.checkpoints import read_weights, save_weights
+from visir.encoders.families import ADAPTER_FILE
+from visir.encoders.models.foreign import check_configurations
 from visir.errors import ConfigurationError, EncoderError, nearest, require
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from visir.records import EncoderCard
 
 ADAPTER = "default"
 """The name under which peft holds the one adapter of a network."""
@@ -253,3 +255,41 @@ def _unexcited() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
+
+
+# Folders of adapters in peft's own format.
+
+ADAPTER_WEIGHTS = "adapter_model.safetensors"
+_BASE = "visir_base"
+"""Metadata of the file of weights: the hash over the weights of the base."""
+
+
+def write_adapter(folder: Path, roots: Sequence[nn.Module], config: Any, card: EncoderCard) -> None:
+    """Write the adapters of one or both towers of the model with this card as one folder of peft's."""
+    # `PeftModel.from_pretrained(MODEL, folder)` reads it over the whole model.
+    names, config = [name for root in roots for name in adapted_names(root)], copy(config)
+    config.base_model_name_or_path, config.revision = card.name, card.revision
+    config.target_modules, config.inference_mode = pattern_of(names), True
+    config.save_pretrained(str(folder))
+    tensors: dict[str, Tensor] = {}
+    for root in roots:
+        tensors |= adapter_state(root)
+    save_weights(tensors, folder / ADAPTER_WEIGHTS, metadata={_BASE: card.weights or ""})
+
+
+def read_config(folder: Path) -> Any:
+    """The configuration of an adapter folder, as peft's own object."""
+    peft = _peft()
+    check_configurations([folder], base_elsewhere=True)
+    try:
+        return peft.PeftConfig.from_pretrained(str(folder))
+    except Exception as fault:  # peft raises what comes: KeyError, TypeError, ValueError
+        raise EncoderError(f"{folder / ADAPTER_FILE}: cannot be read by peft: {fault!r}") from fault
+
+
+def read_adapter(folder: Path) -> tuple[dict[str, Tensor], str]:
+    """The weights under peft's names, and the hash over the weights of the base where it was noted."""
+    pickled = (folder / "adapter_model.bin").is_file()
+    hint = "it was saved as a pickle, which can run code: load it in peft and save it again" if pickled else ""
+    tensors, facts = read_weights(folder / ADAPTER_WEIGHTS, "folder", hint)
+    return tensors, facts.get(_BASE, "")
