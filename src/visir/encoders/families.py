@@ -91,6 +91,11 @@ FAMILIES: Registry[Family] = Registry("family of encoders", group=GROUP, of=Fami
 KINDS: Registry[str] = Registry("kind of checkpoint", table=_TABLE)
 """What the "kind" of a `visir.json` means: the module whose `load_checkpoint(folder, device, dtype)` reads it."""
 
+READERS: Registry[str] = Registry("reader of models", table=_TABLE)
+"""What the configurations of a folder, or of a name on the hub, say that it is (a class of sentence-transformers, an
+adapter, a late-interaction model) to "module:function", which takes (name, files, device, dtype). Every other one is
+of the towers of transformers."""
+
 PRETRAINED_TOWERS: Registry[str] = Registry("family of pretrained towers", table=_TABLE)
 """Family to "module:function"; the function takes (folder, modality, spec) and gives the backbone whose `files` lie in
 the folder, its weights random."""

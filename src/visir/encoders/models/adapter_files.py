@@ -18,8 +18,8 @@ from visir.encoders.devices import check_code
 from visir.encoders.families import ADAPTER_FILE, CHECKPOINT_FILE, family_of
 from visir.encoders.loading import load
 from visir.encoders.models import towers as tower_files
-from visir.encoders.models.foreign import check_configurations
-from visir.encoders.models.hub import ModelFiles
+from visir.encoders.models.hub import ModelFiles, check_configurations
+from visir.encoders.models.refusals import COLPALI_ENGINE
 from visir.encoders.models.towers import (
     SIDES,
     TowersEncoder,
@@ -29,7 +29,6 @@ from visir.encoders.models.towers import (
     fill,
     tensors_of,
 )
-from visir.encoders.models.transformers_kinds import COLPALI_ENGINE
 from visir.encoders.towers.adapters import adapted_names, adapter_state, fill_adapters, inject, other_model, pattern_of
 from visir.encoders.towers.base import Head, HeadSpec, Tower
 from visir.encoders.towers.pretrained_backbone import PretrainedBackbone, Tunable, merged_tower

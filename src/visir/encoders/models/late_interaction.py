@@ -15,16 +15,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL.Image import Image
 
 from visir.encoders.base import Encoder
 from visir.encoders.devices import pick_device
 from visir.encoders.intake import InputBatch, TextLimit
-from visir.encoders.models.hub import ModelFiles, load_model, loading, one_of, positive_number, template_of
+from visir.encoders.models.hub import (
+    ModelFiles,
+    load_model,
+    loading,
+    one_of,
+    positive_number,
+    read_configuration,
+    template_of,
+)
 from visir.encoders.models.image_processors import backend_of, processor_values
 from visir.encoders.models.precision import inference, to_vectors
 from visir.encoders.models.text_inputs import token_counts, vocabulary_hash
+from visir.encoders.models.transformers_models import retrieval_class
 from visir.errors import EncoderError, ImageError, TextError, VisirError
+from visir.options import split_options
 from visir.records import EncoderCard, Modality, Role, TokenVectors, VectorForm
 
 if TYPE_CHECKING:
@@ -418,12 +427,17 @@ def token_vectors(matrices: Sequence[NDArray[Any]], dimension: int) -> TokenVect
     return TokenVectors.of([np.asarray(matrix, np.float32) for matrix in matrices])
 
 
-def load(
-    name: str, class_name: str, files: ModelFiles, options: dict[str, str], *, device: str | None, dtype: str
-) -> LateInteractionEncoder:
+OPTIONS = ("template", "max_length", "processor", "vectors", "image_tokens")
+"""What can follow the name: `vectors` says which vectors of a picture count, "all" or "image"; `image_tokens` the most
+tokens of a picture, for models of any resolution (ColQwen2); the others are those of towers."""
+
+
+def load_files(name: str, files: ModelFiles, device: str | None, dtype: str) -> LateInteractionEncoder:
     """Load the late-interaction model that lies in `files`."""
     import transformers
 
+    _, options = split_options(name, OPTIONS, error=EncoderError)
+    class_name = retrieval_class(read_configuration(files.folder / "config.json"))
     device = pick_device(device)
     settings = {
         "processor": one_of(name, options, "processor", BACKENDS),
@@ -434,5 +448,5 @@ def load(
         "dtype": dtype,
     }
     with loading(name):
-        model = load_model(name, getattr(transformers, class_name), files, dtype).to(device)
+        model = load_model(name, getattr(transformers, str(class_name)), files, dtype).to(device)
         return LateInteractionEncoder(name, model, files, settings, device)

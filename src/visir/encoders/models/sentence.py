@@ -22,11 +22,13 @@ from visir.encoders.models.hub import (
     ModelFiles,
     find_model,
     loading,
+    model_type_of,
     positive_number,
     read_configuration,
     trusted_code,
 )
 from visir.encoders.models.precision import inference, to_vectors
+from visir.encoders.models.refusals import refuse_cross_encoder
 from visir.encoders.models.sentence_encoder import SentenceEncoder, load
 from visir.encoders.models.sentence_loading import (
     OPTIONS,
@@ -38,16 +40,15 @@ from visir.encoders.models.sentence_loading import (
     modalities_of,
     takes_messages,
 )
-from visir.encoders.models.transformers_kinds import (
+from visir.encoders.models.transformers_models import (
     CROSS_ENCODER,
+    MULTI_VECTOR,
     SENTENCE_CLASSES,
     is_native,
     kind_of,
-    model_type_of,
-    refuse_cross_encoder,
     sentence_class,
 )
-from visir.errors import EncoderError, nearest
+from visir.errors import EncoderError, nearest, require
 from visir.files import user_path
 from visir.fingerprint import hash_json
 from visir.options import split_mark, split_options
@@ -356,6 +357,16 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
     return load_files(name, find(name, revision), device, dtype)
 
 
+def load_saved(name: str, files: ModelFiles, device: str | None, dtype: str) -> Encoder:
+    """A model of the library that was named without `st:`, by its folder or its name on the hub."""
+    several = sentence_class(files.folder) == MULTI_VECTOR
+    called = "late-interaction" if several else "sentence-transformers"
+    require("sentence_transformers", extra="text", purpose=f"the {called} model {name}")
+    if several:  # a ColBERT
+        return load_files(name, files, device, dtype)
+    return load_files(f"st:{name}", find(f"st:{name}", files.revision), device, dtype)
+
+
 def load_files(name: str, files: ModelFiles, device: str | None, dtype: str) -> Encoder:
     """The encoder of the library that lies in `files`."""
     kind = sentence_class(files.folder)
@@ -408,6 +419,7 @@ def _dual_class(files: ModelFiles) -> str | None:
 
 def load_cross_encoder(name: str, device: str | None, dtype: str, revision: str | None) -> CrossEncoder | None:
     """A cross-encoder of the library; None for any other of its models."""
+    require("sentence_transformers", extra="text", purpose=f"the cross-encoder {name}")
     files = find(name, revision)
     if sentence_class(files.folder) != CROSS_ENCODER:
         return None

@@ -36,7 +36,7 @@ from visir.encoders.models.sentence_loading import (
     to_model,
 )
 from visir.encoders.models.text_inputs import token_counts
-from visir.encoders.models.transformers_kinds import MULTI_VECTOR
+from visir.encoders.models.transformers_models import MULTI_VECTOR
 from visir.encoders.towers.pretrained_backbone import TextSide
 from visir.errors import EncoderError
 from visir.records import (

@@ -26,7 +26,6 @@ from visir.encoders.models.hub import (
     complete_weights,
     loading,
     no_progress_bar,
-    other_repositories,
     positive_number,
     read_configuration,
     read_modules,
@@ -36,6 +35,7 @@ from visir.encoders.models.hub import (
 )
 from visir.encoders.models.image_processors import check_sliver, processor_values
 from visir.encoders.models.late_interaction import check_no_marks
+from visir.encoders.models.own_code import other_repositories
 from visir.encoders.models.text_inputs import (
     TextInputs,
     TokenRules,
@@ -46,11 +46,11 @@ from visir.encoders.models.text_inputs import (
     token_counts,
     vocabulary_hash,
 )
-from visir.encoders.models.transformers_kinds import (
+from visir.encoders.models.transformers_models import (
     CROSS_ENCODER,
-    DUAL_FAMILIES,
     MODULES_FILE,
     MULTI_VECTOR,
+    ROWS,
     positions,
 )
 from visir.encoders.towers.base import Inputs
@@ -646,7 +646,7 @@ def _unused(model_class: type[Any]) -> Sequence[str]:
     """The weights of a class that the library never computes: its own modules pool what a text model gives."""
     if model_class.__name__.endswith("ForSequenceClassification"):
         return ()  # a cross-encoder: its classifier reads the pooler
-    if family := DUAL_FAMILIES.get(model_class.__name__):
+    if family := ROWS.get(model_class.__name__):
         return [f"{module}.*" for module in family.unused]
     return () if hasattr(model_class, "get_image_features") else ("pooler.*", "*.pooler.*")
 
