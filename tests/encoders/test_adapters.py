@@ -104,7 +104,7 @@ def test_a_place_that_cannot_be_written_is_refused_before_models_are_read(
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes.txt").touch()
     with monkeypatch.context() as patch:
-        patch.setattr("visir.encoders.models.adapter_files.load_checkpoint", None)
+        patch.setattr("visir.encoders.models.towers.load_checkpoint", None)
         with pytest.raises(EncoderError, match=r"did not write, or no longer knows \(notes\.txt\)"):
             trained.merge(tmp_path / "mine")
     full = SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")

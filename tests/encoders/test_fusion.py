@@ -56,7 +56,7 @@ def test_vectors_equal_the_authors_code(names: dict[str, str], kind: str) -> Non
     print(f"{kind} vectors {difference:.1e}")
     assert difference <= 1e-5 and images.dtype == texts.dtype == np.float32
     assert np.std(reference["image"], axis=0).mean() > 0.1 and np.std(reference["text"], axis=0).mean() > 0.1
-    assert encoder.own_temperature() == pytest.approx(0.07)  # type: ignore[attr-defined]
+    assert encoder.temperature == pytest.approx(0.07)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -16,8 +16,8 @@ from visir.collections import open_collection
 from visir.collections.images import to_rgb
 from visir.encoders import load
 from visir.encoders.models.image_processors import GreyLevels, ramp
-from visir.encoders.towers.base import own_backbone
-from visir.encoders.towers.pretrained_backbone import PretrainedBackbone
+from visir.encoders.towers.base import Head, HeadSpec, Tower, own_backbone
+from visir.encoders.towers.pretrained_backbone import PretrainedBackbone, TrainedTower
 from visir.training.build import build_model
 from visir.training.recipe import Recipe
 
@@ -34,9 +34,9 @@ def model(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
 def test_bytes_become_the_very_same_numbers_and_vectors(model: Any) -> None:
     tower = model.pretrained_tower("image")
     pictures = [to_rgb(picture) for picture in tiny.photos() if min(picture.size) > 30]
-    expected, levels = tower.prepare_all(pictures), tower.prepare_levels(pictures)
+    expected, levels = tower.prepare_all(pictures), tower.reader.prepare_levels(pictures)
     assert {one.dtype for one in levels} == {np.dtype(np.uint8)} and levels[0].nbytes * 4 == expected[0].nbytes
-    batch = tower.levels.on_device(torch.from_numpy(np.stack(levels)))
+    batch = tower.reader.levels.on_device(torch.from_numpy(np.stack(levels)))
     assert batch.dtype == torch.float32 and np.array_equal(batch.numpy(), np.stack(expected))
     assert np.array_equal(model.embed_images(levels), model.embed_images(expected))
     # The CPU's way is the old one, where threads do the arithmetic.
@@ -54,6 +54,19 @@ def test_a_tuned_tower_takes_bytes_to_the_same_bits(model: Any) -> None:
         assert torch.equal(backbone(plain), backbone(levels))
 
 
+def test_so_does_a_tower_that_was_trained_and_is_tuned_again(model: Any) -> None:
+    backbone = PretrainedBackbone.of(model, "image")
+    tower = Tower(backbone, Head(HeadSpec(backbone.outputs, 8))).eval()
+    picture = to_rgb(tiny.photos()[0])
+    for each in (tower, TrainedTower(tower).eval()):
+        plain = each.collate([each.prepare(picture)])
+        each.as_bytes = True
+        levels = each.collate([each.prepare(picture)])
+        assert (plain.dtype, levels.dtype) == (torch.float32, torch.uint8)  # type: ignore[union-attr]
+        with torch.no_grad():
+            assert torch.equal(each(plain), each(levels))
+
+
 def test_a_training_on_a_gpu_prepares_bytes(tmp_path: Path) -> None:
     tiny.save("clip", tmp_path)
     side = {"tower": "pretrained", "encoder": str(tmp_path)}
@@ -67,7 +80,7 @@ def test_a_training_on_a_gpu_prepares_bytes(tmp_path: Path) -> None:
 def test_torchvision_processors_go_the_old_way(tmp_path: Path) -> None:
     tiny.save("clip", tmp_path)
     encoder: Any = load(f"{tmp_path}?processor=torchvision", device="cpu")
-    assert encoder.pretrained_tower("image").levels is None
+    assert encoder.pretrained_tower("image").reader.levels is None
 
 
 def test_a_preprocessing_that_looks_at_more_than_the_value_has_no_levels() -> None:

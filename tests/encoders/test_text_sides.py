@@ -28,9 +28,9 @@ from visir.encoders.models.openclip import openclip_inputs
 from visir.encoders.models.small import BagOfWords
 from visir.encoders.models.text_inputs import TextInputs, TokenRules, described, inputs_of_tokenizer, read_inputs
 from visir.encoders.models.towers import TowersEncoder, write_towers
-from visir.encoders.towers.base import Head, HeadSpec, Tower
+from visir.encoders.towers.base import Head, HeadSpec, Tower, text_side_of
 from visir.encoders.towers.gru import GRUBackbone, WordVocabulary
-from visir.encoders.towers.pretrained_backbone import PretrainedBackbone, text_side_of
+from visir.encoders.towers.pretrained_backbone import PretrainedBackbone
 from visir.storage import ContentStore
 
 TEXTS = ["a dog", "two dogs run along the beach", "", "dog " * 100, "A", "Ünïcode 中文 &amp; “quotes”", "<unk> a </s>"]

@@ -66,7 +66,7 @@ def test_texts_of_the_fit_have_no_unknown_word(texts: list[str]) -> None:
 
 def test_a_vocabulary_comes_back_and_a_damaged_one_does_not(tmp_path: Path) -> None:
     vocabulary = WordVocabulary.fit(["größe's 猫 a a"])
-    vocabulary.save(tmp_path / "v.txt")
+    (tmp_path / "v.txt").write_bytes(vocabulary.to_bytes())
     assert WordVocabulary.load(tmp_path / "v.txt").words == vocabulary.words
     (tmp_path / "v.txt").write_text("a\nb\na\n")
     with refused(EncoderError, "a", code="vocabulary-holds-every-word", hint=False):

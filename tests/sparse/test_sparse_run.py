@@ -189,17 +189,17 @@ def test_damaged_and_foreign_files_are_named(made: Path, tmp_path: Path) -> None
     state = load_file(str(weights))
     save_file({**state, "words": state["words"][:, :4].contiguous()}, str(weights))
     seal(tmp_path / "copy")
-    with refused(EncoderError, "head.safetensors", code="damaged-another-head"):
+    with refused(EncoderError, "head.safetensors", code="not-fit"):
         load(tmp_path / "copy")
     weights.write_bytes(b"nothing")
     seal(tmp_path / "copy")
-    with refused(EncoderError, "head.safetensors", code="damaged-another-head"):
+    with refused(EncoderError, "head.safetensors", code="cannot-read"):
         load(tmp_path / "copy")
     shutil.copy(made / "out" / "head.safetensors", weights)
     seal(tmp_path / "copy")
     description = content_of(tmp_path / "copy")
     rewrite(tmp_path / "copy", {**description, "card": {**description["card"], "weights": "3"}})
-    with refused(EncoderError, "weights", "trained", "3", code="dense-encoder-not-one"):
+    with refused(EncoderError, "weights", "trained", "3", code="base-encoder-not-one"):
         load(tmp_path / "copy")
     (tmp_path / "copy" / "tokenizer.json").write_text(library(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "z"]).to_str())
     seal(tmp_path / "copy")

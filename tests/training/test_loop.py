@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from refusals import refused
 from visir.encoders.models.towers import TowersEncoder
-from visir.encoders.towers.base import Backbone, Head, HeadSpec, Inputs, Tower
+from visir.encoders.towers.base import Backbone, Head, HeadSpec, Inputs, Tower, TowerReader
 from visir.encoders.towers.gru import GRUBackbone, WordVocabulary
 from visir.encoders.towers.pretrained_backbone import PretrainedBackbone
 from visir.encoders.towers.resnet import ResNetBackbone
@@ -202,16 +202,9 @@ class Trunk(Backbone):
     outputs = 12
 
     def __init__(self, modality: Modality, inputs: int) -> None:
-        super().__init__()
-        self.modality = modality
+        super().__init__(TowerReader(self.kind, modality, list, lambda prepared: torch.stack(list(prepared)), dict))
         self.trunk = nn.Sequential(nn.Linear(inputs, 12), nn.BatchNorm1d(12), nn.Dropout(0.5))
         self.fresh = nn.Linear(12, 12)
-
-    def prepare(self, item: Any) -> Any:
-        return item
-
-    def collate(self, prepared: Sequence[Any]) -> Inputs:
-        return torch.stack(list(prepared))
 
     def forward(self, inputs: Inputs) -> Tensor:
         result: Tensor = self.fresh(self.trunk(inputs))
@@ -219,9 +212,6 @@ class Trunk(Backbone):
 
     def spec(self) -> dict[str, Any]:
         return {"modality": self.modality, "inputs": self.trunk[0].in_features}
-
-    def preprocessing(self) -> dict[str, Any]:
-        return {}
 
     @classmethod
     def load(cls, folder: Path, spec: Mapping[str, Any]) -> Self:

@@ -236,7 +236,7 @@ def merge(model: Annotated[Path, argument("MODEL")], out: Path) -> None:
     Args:
         model: A folder of visir train with adapters.
     """
-    from visir.encoders.models.adapter_files import merge_checkpoint
+    from visir.encoders.models.towers import merge_checkpoint
 
     folder = merge_checkpoint(model, out)
     output.facts(model=model, out=folder)

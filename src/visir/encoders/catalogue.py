@@ -20,7 +20,7 @@ from visir.encoders.families import (
 from visir.plugins import PARTS
 
 KINDS.add("towers", "visir.encoders.models.towers")
-KINDS.add("adapters", "visir.encoders.models.adapter_files")
+KINDS.add("adapters", "visir.encoders.models.towers")
 KINDS.add("bag-of-words", "visir.encoders.models.small")
 KINDS.add("joined", "visir.encoders.models.joined")
 KINDS.add("combiner", "visir.encoders.combiner")

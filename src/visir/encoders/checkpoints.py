@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from visir.encoders.base import Encoder
 from visir.encoders.devices import COMPILED, TRUSTED, absolute_name, check_code, is_gone, trusting_folder
-from visir.encoders.families import KINDS, family_of
+from visir.encoders.families import CHECKPOINT_FILE, KINDS, family_of
 from visir.encoders.loading import load, load_recorded
 from visir.errors import EncoderError, MissingPackageError, raise_faults
 from visir.options import split_mark, with_option
+from visir.records import EncoderCard, Modality
 from visir.storage import MANIFEST, FileRecord, FolderChange, FolderKind, Manifest, digest_once, new_file, new_folder
 from visir.storage.disk import files_below, system_error
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Tensor, nn
 
 COPY_AGAIN = "copy the whole checkpoint again"
 ENCODER = FolderKind("", "an encoder", remedy=COPY_AGAIN, error=EncoderError)
@@ -168,6 +169,21 @@ def load_part(folder: Path, entry: dict[str, Any], device: str | None, dtype: st
     )
 
 
+def check_base_encoder(folder: Path, trained: dict[str, Any], card: EncoderCard, side: Modality | None = None) -> None:
+    """Refuse an encoder that is not the one that a head, or an adapter, was trained over."""
+    now, which = card.to_dict(), f"{side} base encoder" if side else "base encoder"
+    differing = [
+        f"{field}: trained with {trained[field]!r}, found {now[field]!r}"
+        for field in EncoderCard.from_dict(trained).differences(card, side)
+    ]
+    if differing:
+        raise EncoderError(
+            f"{folder}: the {which} {card.name!r} is not the one this was trained over: {'; '.join(differing)}",
+            hint="restore that base encoder, or train again",
+            code="base-encoder-not-one",
+        )
+
+
 # Files of weights.
 
 
@@ -201,3 +217,32 @@ def read_weights(path: Path, whole: str = "checkpoint", missing: str = "") -> tu
         raise EncoderError(
             f"{path}: cannot be read: {fault}", hint=f"copy the whole {whole} again", code="cannot-read"
         ) from fault
+
+
+def save_modules(modules: Mapping[Any, nn.Module], path: Path) -> None:
+    """Write the weights of networks into one file, each behind its name ("" for a single one)."""
+    # Every tensor in memory of its own: safetensors keeps no ties.
+    tensors: dict[str, Tensor] = {}
+    seen: set[int] = set()
+    for name, module in modules.items():
+        for key, tensor in module.state_dict().items():
+            copied = tensor.detach().cpu().contiguous()
+            if copied.untyped_storage().data_ptr() in seen:
+                copied = copied.clone()
+            seen.add(copied.untyped_storage().data_ptr())
+            tensors[f"{name}.{key}" if name else key] = copied
+    save_weights(tensors, path)
+
+
+def load_modules(path: Path, modules: Mapping[Any, nn.Module]) -> None:
+    """Put the weights of a file of `save_modules` into networks of the same shapes."""
+    tensors, _ = read_weights(path)
+    for name, module in modules.items():
+        before = f"{name}." if name else ""
+        own = {key.removeprefix(before): value for key, value in tensors.items() if key.startswith(before)}
+        try:
+            module.load_state_dict(own)
+        except RuntimeError as fault:
+            raise EncoderError(
+                f"{path}: does not fit {path.parent / CHECKPOINT_FILE}: {fault}", hint=COPY_AGAIN, code="not-fit"
+            ) from fault

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -11,18 +11,24 @@ import numpy as np
 import pyarrow as pa
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn import functional
 
 from visir.encoders.base import Encoder
-from visir.encoders.checkpoints import Layout, load_part, read_description, save_part, save_weights
+from visir.encoders.checkpoints import (
+    COPY_AGAIN,
+    Layout,
+    check_base_encoder,
+    load_modules,
+    load_part,
+    read_description,
+    save_modules,
+    save_part,
+)
 from visir.encoders.composed import OPTION, ReadsApart
 from visir.encoders.devices import pick_device
 from visir.encoders.forms import as_dense
-from visir.encoders.models.precision import inference, to_vectors
-from visir.encoders.models.towers import check_base_encoder
+from visir.encoders.models.precision import in_blocks
 from visir.encoders.towers.base import Head, HeadSpec, Inputs, Tower
 from visir.errors import EncoderError
 from visir.files import hash_file
@@ -66,7 +72,7 @@ class Combiner(Tower):
 
     def __init__(self, spec: CombinerSpec) -> None:
         super().__init__(None, Head(spec.image))
-        self.spec = spec
+        self.shape = spec
         self.text_head = Head(spec.text)
         width, joined = spec.image.outputs, 2 * spec.projection
         self.text_projection = nn.Linear(width, spec.projection)
@@ -98,7 +104,6 @@ class Combiner(Tower):
 
 KIND = "combiner"
 SIDES: tuple[Modality, Modality] = ("image", "text")
-_BLOCK = 8192
 
 
 class CombinerEncoder(ReadsApart):
@@ -118,7 +123,7 @@ class CombinerEncoder(ReadsApart):
         device: str | None = None,
         weights: str | None = None,
     ) -> None:
-        for side, head in (("image", combiner.spec.image), ("text", combiner.spec.text)):
+        for side, head in (("image", combiner.shape.image), ("text", combiner.shape.text)):
             width = base_encoders[side].dimension  # type: ignore[index]
             if head.inputs != width:
                 raise EncoderError(
@@ -129,7 +134,7 @@ class CombinerEncoder(ReadsApart):
         self.device = pick_device(device)
         self.combiner = combiner.to(self.device).eval()
         self.base_encoders = dict(base_encoders)
-        self.dimension = combiner.spec.image.outputs
+        self.dimension = combiner.shape.image.outputs
         self.modalities = frozenset({"image", "text", "text+image"})
         self.distinguishes_roles = any(encoder.distinguishes_roles for encoder in self.base_encoders.values())
         cards = {side: encoder.card for side, encoder in self.base_encoders.items()}
@@ -149,7 +154,7 @@ class CombinerEncoder(ReadsApart):
     def project(self, modality: Modality, vectors: NDArray[Any]) -> NDArray[np.float32]:
         """(n, dimension) vectors of texts, or of images, from those of their frozen encoder."""
         head = self.combiner.head if modality == "image" else self.combiner.text_head
-        return self._blocks(lambda rows: head(self._tensor(vectors[rows])), len(vectors))
+        return in_blocks(lambda rows: head(rows(vectors)), len(vectors), self.dimension, self.device)
 
     def join(
         self,
@@ -165,46 +170,30 @@ class CombinerEncoder(ReadsApart):
         both = np.flatnonzero(np.all([rows[side] >= 0 for side in SIDES], axis=0)) if whole else np.empty(0, np.int64)
         if len(both):
             sides = {side: dense[side][rows[side][both]] for side in SIDES}
-            joined[both] = self.join_batch(sides["text"], sides["image"])
+            joined[both] = in_blocks(
+                lambda rows: self.combiner({side: rows(own) for side, own in sides.items()}),
+                len(both),
+                self.dimension,
+                self.device,
+            )
         for side, own in rows.items():
             others = [rows[other] < 0 for other in rows if other != side]
             alone = np.flatnonzero((own >= 0) & (np.all(others, axis=0) if others else True))
             joined[alone] = self.project(side, dense[side][own[alone]])
         return Embeddings("text+image", ids, joined, self.card)
 
-    def join_batch(self, text: NDArray[np.float32] | None, image: NDArray[np.float32] | None) -> NDArray[np.float32]:
-        """See `ReadsApart`."""
-        assert text is not None and image is not None
-        return self._blocks(
-            lambda rows: self.combiner({"text": self._tensor(text[rows]), "image": self._tensor(image[rows])}),
-            len(text),
-        )
-
-    def _tensor(self, rows: NDArray[Any]) -> Tensor:
-        return torch.from_numpy(np.array(rows, np.float32)).to(self.device)
-
-    def _blocks(self, vectors_of: Callable[[slice], Tensor], count: int) -> NDArray[np.float32]:
-        result = np.empty((count, self.dimension), np.float32)
-        with inference():
-            for start in range(0, count, _BLOCK):
-                rows = slice(start, min(start + _BLOCK, count))
-                result[rows] = to_vectors(vectors_of(rows))
-        return result
-
 
 # Checkpoints of combiners: a folder written, and read back to the same vectors.
 
 WEIGHTS_FILE = "combiner.safetensors"
-_AGAIN = "copy the whole checkpoint again"
 
 LAYOUT = Layout.of(KIND, (WEIGHTS_FILE,), tuple(f"{side}_base_encoder" for side in SIDES))
 
 
 def write_files(folder: Path, encoder: CombinerEncoder, *, facts: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Write the files of a checkpoint into a folder."""
-    state = encoder.combiner.state_dict()
-    save_weights({name: tensor.detach().cpu().contiguous() for name, tensor in state.items()}, folder / WEIGHTS_FILE)
-    content: dict[str, Any] = {"combiner": encoder.combiner.spec.to_dict(), "facts": dict(facts or {})}
+    save_modules({"": encoder.combiner}, folder / WEIGHTS_FILE)
+    content: dict[str, Any] = {"combiner": encoder.combiner.shape.to_dict(), "facts": dict(facts or {})}
     image, text = (encoder.base_encoders[side] for side in SIDES)
     for side, base in (("image", image), ("text", text)):
         entry = {} if side == "text" and text is image else save_part(base, folder, f"{side}_base_encoder")
@@ -221,16 +210,11 @@ def load_checkpoint(folder: Path, device: str | None, dtype: str) -> CombinerEnc
         for side in SIDES:
             entry = description[side]["base_encoder"]
             base = load_part(folder, entry, device, dtype) if entry else base_encoders["image"]
-            check_base_encoder(folder, side, description[side]["card"], base.card)
+            check_base_encoder(folder, description[side]["card"], base.card, side)
             base_encoders[side] = base
     except (KeyError, TypeError) as fault:
-        raise EncoderError(f"{folder}: it does not describe a combiner: {fault}", hint=_AGAIN) from fault
+        raise EncoderError(f"{folder}: it does not describe a combiner: {fault}", hint=COPY_AGAIN) from fault
     combiner = Combiner(spec)
-    try:
-        combiner.load_state_dict(load_file(str(folder / WEIGHTS_FILE)))
-    except (OSError, SafetensorError, RuntimeError) as fault:
-        raise EncoderError(
-            f"{folder / WEIGHTS_FILE}: cannot be read: {fault}", hint=_AGAIN, code="cannot-read"
-        ) from fault
+    load_modules(folder / WEIGHTS_FILE, {"": combiner})
     weights = hash_json({"file": hash_file(folder / WEIGHTS_FILE), "spec": spec.to_dict()})
     return CombinerEncoder(combiner, base_encoders, name=str(folder), device=device, weights=weights)

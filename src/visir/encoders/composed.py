@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from visir.display import listed
 from visir.encoders.base import Encoder, EncoderOver
-from visir.encoders.forms import ItemPart, one_each, part_of_items, vectors_by_rows
+from visir.encoders.forms import ItemPart, as_dense, one_each, part_of_items, vectors_by_rows
 from visir.encoders.intake import Embedded, InputBatch
 from visir.errors import CollectionError, ConfigurationError, EncoderError
 from visir.fingerprint import hash_json
@@ -28,6 +28,7 @@ from visir.records import (
     SparseEmbeddings,
     TokenVectors,
     Vectors,
+    strings,
 )
 
 if TYPE_CHECKING:
@@ -111,10 +112,6 @@ class ReadsApart(EncoderOver):
         # ids: (n,) of the items.
         # rows: (n,) the row in `vectors` of each item, −1 where it has none.
 
-    @abstractmethod
-    def join_batch(self, text: NDArray[np.float32] | None, image: NDArray[np.float32] | None) -> NDArray[np.float32]:
-        """(n, d) vectors of n items, from the (n, d) vectors of all their texts and images; None where not read."""
-
     def check_parts(self, items: Items, parts: Mapping[Modality, ItemPart]) -> None:
         """Raise where items lack what is needed of each."""
 
@@ -156,12 +153,13 @@ class ReadsApart(EncoderOver):
         """(n, dimension) vectors of n texts, images, or texts with their images."""
         if batch.modality != "text+image":
             return super().forward(batch, role)
-        sides = {"text": InputBatch(batch.texts), "image": InputBatch(images=batch.images)}
-        vectors = {
-            side: one_each(self.encoder_of(side).forward(sides[side], role), self.encoder_of(side).label)
-            for side in self.reads
-        }
-        return self.join_batch(vectors.get("text"), vectors.get("image"))
+        ids, vectors = strings(map(str, range(len(batch)))), dict[Modality, Vectors]()
+        for side in self.reads:
+            encoder = self.encoder_of(side)
+            inputs = InputBatch(batch.texts) if side == "text" else InputBatch(images=batch.images)
+            vectors[side] = Embeddings(side, ids, one_each(encoder.forward(inputs, role), encoder.label), encoder.card)
+        rows = dict.fromkeys(self.reads, np.arange(len(batch)))
+        return as_dense(self.join(ids, vectors, rows, role)).vectors
 
 
 # Weighted sums of the vectors of texts and images, of any form.
@@ -204,15 +202,6 @@ def weighted_sum(
         present = np.flatnonzero(own >= 0)
         total[present] += factors[modality][present, None].astype(np.float32) * _dense(vectors[modality], own[present])
     return Embeddings(first.modality, ids, total, first.encoder)
-
-
-def mean_direction(text: NDArray[np.float32], image: NDArray[np.float32], text_weight: float) -> NDArray[np.float32]:
-    """(n, d) the same sum of n texts with images, from the (n, d) vectors of both."""
-    lengths = [np.maximum(np.linalg.norm(side, axis=1, keepdims=True), _SHORTEST) for side in (text, image)]
-    weights = np.float32(text_weight), np.float32(1 - text_weight)
-    mean = weights[0] * lengths[0] + weights[1] * lengths[1]
-    total = weights[0] * mean / lengths[0] * text + weights[1] * mean / lengths[1] * image
-    return np.asarray(total, np.float32)
 
 
 def _weights(rows: Rows, shares: Mapping[Modality, float]) -> Weights:
@@ -344,13 +333,6 @@ class ComposedEncoder(ReadsApart):
             return vectors_by_rows(ids, vectors[self.rule.form], rows[self.rule.form])
         shares: dict[Modality, float] = {"text": self.rule.text_weight, "image": 1 - self.rule.text_weight}
         return weighted_sum(ids, vectors, rows, shares, role)
-
-    def join_batch(self, text: NDArray[np.float32] | None, image: NDArray[np.float32] | None) -> NDArray[np.float32]:
-        """See `ReadsApart`."""
-        sides = [side for side in (text, image) if side is not None]
-        if self.rule.form != "sum":
-            return sides[0]
-        return mean_direction(sides[0], sides[1], self.rule.text_weight)
 
     def project_items(self, items: Items, embeddings: Vectors) -> Vectors:
         """The vectors of the encoder below, as they are."""

@@ -12,14 +12,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from pydantic import AfterValidator, Field
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from scipy.sparse import csr_matrix
 from torch import Tensor, nn
 from torch.nn import functional
 
 from visir.encoders.base import Encoder
-from visir.encoders.checkpoints import Layout, check_files, read_description, save_weights
+from visir.encoders.checkpoints import Layout, check_files, load_modules, read_description, save_modules
 from visir.encoders.forms import one_each
 from visir.encoders.loading import load_recorded
 from visir.encoders.towers.base import Head, HeadSpec, Inputs, Tower
@@ -328,7 +326,7 @@ class ProductTower(Tower):
 
     def __init__(self, spec: ProductSpec) -> None:
         super().__init__(None, Head(spec.head))
-        self.spec = spec
+        self.shape = spec
         learnt = spec.widths if spec.absent == "learnt" else {}
         self.absent = nn.ParameterDict({name: nn.Parameter(torch.zeros(width)) for name, width in learnt.items()})
         attends = spec.attributes == "attention" and "attributes" in spec.widths
@@ -338,11 +336,11 @@ class ProductTower(Tower):
         """(n, dimension) vectors of a batch; not normalised."""
         assert not isinstance(inputs, Tensor), "products come by modality"
         parts = []
-        for number, name in enumerate(self.spec.widths):
+        for number, name in enumerate(self.shape.widths):
             part, present = inputs[name], inputs["present"][:, number, None]
             if name == "attributes" and self.attention is not None:
                 part = self.attention(part, inputs["filled"])
-            if self.spec.scaling == "unit":
+            if self.shape.scaling == "unit":
                 part = functional.normalize(part, dim=-1)
             absent = self.absent[name] if name in self.absent else torch.zeros_like(part[:1])
             parts.append(torch.where(present, part, absent))
@@ -391,7 +389,7 @@ class CategoriesModel:
     @property
     def modalities(self) -> tuple[str, ...]:
         """What it reads of a product: "image", "title", "attributes"."""
-        return tuple(self.product.spec.widths)
+        return tuple(self.product.shape.widths)
 
     @property
     def product_modality(self) -> Modality:
@@ -409,7 +407,7 @@ class CategoriesModel:
     def embed(self, vectors: CatalogueVectors) -> tuple[Embeddings, Embeddings]:
         """All categories and all products of a catalogue in the common space."""
         self._refuse_others(vectors)
-        source = ProductSource(vectors, tuple(self.product.spec.widths), mean=self.product.attention is None)
+        source = ProductSource(vectors, tuple(self.product.shape.widths), mean=self.product.attention is None)
         catalogue, card = vectors.catalogue, self.card
         categories = self._encode(self.category, VectorSource([vectors.categories]))
         products = self._encode(self.product, source)
@@ -435,7 +433,7 @@ class CategoriesModel:
 
     def _encode(self, tower: Tower, source: VectorSource | ProductSource) -> Floats:
         if not len(source):
-            return np.zeros((0, self.product.spec.head.outputs), np.float32)
+            return np.zeros((0, self.product.shape.head.outputs), np.float32)
 
         def vectors_of(inputs: Inputs) -> torch.Tensor:
             return functional.normalize(tower(inputs), dim=-1)
@@ -451,7 +449,7 @@ class CategoriesModel:
         expected = self.category.head.spec.inputs
         if vectors.categories.shape[1] != expected:
             faults.append(f"categories: {vectors.categories.shape[1]} dimensions, trained with {expected}")
-        for name, width in self.product.spec.widths.items():
+        for name, width in self.product.shape.widths.items():
             part = getattr(vectors, {"image": "images", "title": "titles"}.get(name, name))
             if part is not None and part.width != width:
                 faults.append(f"{name}: {part.width} dimensions, trained with {width}")
@@ -475,12 +473,10 @@ LAYOUT = Layout.of(KIND, (WEIGHTS_FILE,))
 
 def write_files(folder: Path, model: CategoriesModel, facts: Mapping[str, Any]) -> dict[str, Any]:
     """Write the files that `load_categories_model` reads into a folder, and return the contents of `visir.json`."""
-    tensors = {f"category.{name}": tensor for name, tensor in model.category.state_dict().items()}
-    tensors |= {f"product.{name}": tensor for name, tensor in model.product.state_dict().items()}
-    save_weights(tensors, folder / WEIGHTS_FILE)
+    save_modules({"category": model.category, "product": model.product}, folder / WEIGHTS_FILE)
     return {
         "category": model.category.head.spec.to_dict(),
-        "product": model.product.spec.to_dict(),
+        "product": model.product.shape.to_dict(),
         "cards": {name: card.to_dict() for name, card in model.cards.items()},
         "facts": dict(facts),
     }
@@ -505,17 +501,9 @@ def load_categories_model(path: str | Path) -> CategoriesModel:
         product = ProductTower(ProductSpec.from_dict(description["product"]))
         facts = description["facts"]
         cards = {name: EncoderCard.from_dict(card) for name, card in description["cards"].items()}
-        tensors = load_file(str(folder / WEIGHTS_FILE))
-        for name, tower in (("category", category), ("product", product)):
-            tower.load_state_dict(
-                {key[len(name) + 1 :]: tensor for key, tensor in tensors.items() if key.startswith(name)}
-            )
     except (KeyError, TypeError, ValueError, AttributeError) as fault:
         raise EncoderError(f"{folder}: its description is not one of a category model: {fault}", hint=_AGAIN) from fault
-    except (OSError, SafetensorError, RuntimeError) as fault:
-        raise EncoderError(
-            f"{folder / WEIGHTS_FILE}: cannot be read: {fault}", hint=_AGAIN, code="cannot-read"
-        ) from fault
+    load_modules(folder / WEIGHTS_FILE, {"category": category, "product": product})
     return CategoriesModel(
         category.eval(),
         product.eval(),

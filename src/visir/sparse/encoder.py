@@ -13,12 +13,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 
 from visir.arrays import load_array
 from visir.encoders.base import Encoder, EncoderOver
-from visir.encoders.checkpoints import Layout, load_part, read_description, save_part, save_weights
+from visir.encoders.checkpoints import (
+    Layout,
+    check_base_encoder,
+    load_modules,
+    load_part,
+    read_description,
+    save_modules,
+    save_part,
+)
 from visir.encoders.devices import pick_device
 from visir.encoders.encoding import encode_items
 from visir.encoders.families import CHECKPOINT_FILE
@@ -501,7 +507,7 @@ def write_files(
     folder: Path, encoder: SparseEncoder, *, dense_name: str = "", facts: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """Write the files of a checkpoint into a folder; what `visir.json` is to say."""
-    save_weights(encoder.head.state_dict(), folder / WEIGHTS_FILE)
+    save_modules({"": encoder.head}, folder / WEIGHTS_FILE)
     (folder / TOKENIZER_FILE).write_bytes(encoder.tokenizer.to_bytes())
     write_vocabulary(folder, encoder.vocabulary)
     entry = save_part(encoder.dense, folder, "dense")
@@ -539,9 +545,9 @@ def load_checkpoint(folder: Path, device: str | None, dtype: str, options: str =
             f"{folder / TOKENIZER_FILE}: its words are not those of the head.", hint=_AGAIN, code="words-not-head"
         )
     head = SparseHead.empty(inputs, width, tokenizer.vocabulary.usable)
-    _load_weights(head, folder)
+    load_modules(folder / WEIGHTS_FILE, {"": head})
     base_encoder = load_part(folder, entry, device, dtype)
-    _refuse_changed(folder, card, base_encoder.card)
+    check_base_encoder(folder, card, base_encoder.card)
     expanded = None
     if values:
         expanded = one_of(str(folder), values, "expansion", ("none", "free")) == "free"
@@ -556,30 +562,3 @@ def load_checkpoint(folder: Path, device: str | None, dtype: str, options: str =
         weights=weights,
         device="cpu" if base_encoder.precomputed and device is None else device,
     )
-
-
-def _load_weights(head: SparseHead, folder: Path) -> None:
-    path = folder / WEIGHTS_FILE
-    if not path.is_file():
-        raise EncoderError(f"{path}: missing.", hint="was the whole checkpoint copied?")
-    try:
-        head.load_state_dict(load_file(str(path)))
-    except (SafetensorError, RuntimeError) as fault:
-        raise EncoderError(
-            f"{path}: damaged, or of another head: {fault}", hint=_AGAIN, code="damaged-another-head"
-        ) from fault
-
-
-def _refuse_changed(folder: Path, trained: Mapping[str, Any], current: EncoderCard) -> None:
-    now = current.to_dict()
-    differing = [
-        f"{field}: trained with {trained[field]!r}, found {now[field]!r}"
-        for field in EncoderCard(**trained).differences(current)
-    ]
-    if differing:
-        raise EncoderError(
-            f"{folder}: the dense encoder {current.name!r} is not the one this head was trained over: "
-            + "; ".join(differing),
-            hint="restore that encoder, or train again",
-            code="dense-encoder-not-one",
-        )

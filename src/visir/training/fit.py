@@ -207,13 +207,8 @@ def _batch_norms(model: nn.Module) -> Iterator[tuple[str, nn.Module, nn.Module]]
 
 
 def _given(model: nn.Module) -> set[int]:
-    backbones = [tower.backbone for tower in model.modules() if isinstance(tower, Tower) and tower.backbone is not None]
-    return {
-        id(module)
-        for backbone in backbones
-        for pretrained in backbone.pretrained_modules()
-        for module in pretrained.modules()
-    }
+    towers = [tower for tower in model.modules() if isinstance(tower, Tower)]
+    return {id(part) for tower in towers for module in tower.pretrained_modules() for part in module.modules()}
 
 
 # Weights averaged within an epoch (stochastic weight averaging).
@@ -622,12 +617,7 @@ class DualEncoder(Learner[TrainingExamples]):
     @property
     def pretrained(self) -> list[nn.Module]:
         """See `Learner.pretrained`."""
-        return [
-            module
-            for tower in self.towers.values()
-            if tower.backbone is not None
-            for module in tower.backbone.pretrained_modules()
-        ]
+        return [module for tower in self.towers.values() for module in tower.pretrained_modules()]
 
     def vectors(self, side: Side, inputs: Inputs) -> Tensor:
         """See `Learner.vectors`: unit vectors, the norm taken in float32 (or wider) under every precision. Of texts in

@@ -294,7 +294,7 @@ def _parameters(recipe: Recipe, model: TrainingModel) -> dict[str, Parameters]:
         if tower.backbone is not None:
             # ImageNet's weights, which were not fetched, are all of a ResNet.
             fetched = modality == "image" and _is_fetched(recipe)
-            pretrained = [tower.backbone] if fetched else tower.backbone.pretrained_modules()
+            pretrained = [tower.backbone] if fetched else tower.pretrained_modules()
             fixed = (parameter for module in pretrained for parameter in module.parameters())
             parts[f"{modality} backbone"] = _counted(tower.backbone.parameters(), fixed)
         parts[f"{modality} head"] = _counted(tower.head.parameters())

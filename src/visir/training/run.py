@@ -23,7 +23,6 @@ from visir.encoders.checkpoints import Layout
 from visir.encoders.combiner import LAYOUT, Combiner, CombinerEncoder, CombinerSpec, write_files
 from visir.encoders.encoding import encode_items, is_stored
 from visir.encoders.forms import as_dense, part_of_items
-from visir.encoders.models import adapter_files
 from visir.encoders.models import towers as tower_files
 from visir.encoders.models.towers import TowersEncoder
 from visir.encoders.store import check_there
@@ -485,8 +484,7 @@ def train(
             device="cpu",
             prompts=resolved.text.prompts,
         )
-        write = tower_files.write_files if resolved.adapter is None else adapter_files.write_files
-        return write(path, encoder, facts=facts)
+        return tower_files.write_files(path, encoder, facts=facts)
 
     with pictures_named(resolved):
         check_pictures(resolved, built, splits)
@@ -500,7 +498,7 @@ def layout_of(recipe: Recipe) -> Layout:
     """Which files the checkpoint of a recipe has."""
     if recipe.combiner is not None:
         return combiner_files.LAYOUT
-    return tower_files.LAYOUT if recipe.adapter is None else adapter_files.LAYOUT
+    return tower_files.LAYOUT if recipe.adapter is None else tower_files.ADAPTERS_LAYOUT
 
 
 @contextmanager

@@ -257,7 +257,7 @@ class TrainedModel(Tabular, Plotted, os.PathLike[str]):
         Raises:
             EncoderError: This model has no adapters.
         """
-        from visir.encoders.models.adapter_files import merge_checkpoint
+        from visir.encoders.models.towers import merge_checkpoint
 
         return TrainedModel(merge_checkpoint(self.path, os.fspath(out)))
 

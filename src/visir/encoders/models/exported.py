@@ -40,8 +40,7 @@ from visir.threads import cores
 if TYPE_CHECKING:
     from torch import nn
 
-    from visir.encoders.towers.base import Inputs
-    from visir.encoders.towers.pretrained_backbone import TextSide
+    from visir.encoders.towers.base import Backbone, Inputs, TextSide
 
 
 # What every export shares: a network that is traced, and its vectors beside those of PyTorch.
@@ -131,9 +130,7 @@ traced with shorter ones would not have them."""
 class CompiledTowers:
     """The towers of one encoder, each compiled for the CPU when it is first needed; thread-safe."""
 
-    # A tower is a `PretrainedBackbone`, or has `modality`, `network`, `prepare_all` and `collate` of one.
-
-    def __init__(self, tower: Callable[[Modality], Any]) -> None:
+    def __init__(self, tower: Callable[[Modality], Backbone]) -> None:
         self._tower = tower
         self._compiled: dict[Modality, CompiledTower] = {}
         self._lock = threading.Lock()
@@ -175,7 +172,7 @@ def _core() -> Any:
     return openvino.Core()
 
 
-def compiled_tower(tower: Any, card: EncoderCard, dtype: str) -> CompiledTower:
+def compiled_tower(tower: Backbone, card: EncoderCard, dtype: str) -> CompiledTower:
     """Compile a tower, or take it from the cache."""
     # tower: The tower, on the CPU in float32.
     # dtype: The arithmetic: "float32", "bfloat16" or "int8".
@@ -208,7 +205,7 @@ def compiled_tower(tower: Any, card: EncoderCard, dtype: str) -> CompiledTower:
     return CompiledTower(store.path(key) / MODEL, dtype)
 
 
-def _converted(tower: Any, name: str, dtype: str) -> Any:
+def _converted(tower: Backbone, name: str, dtype: str) -> Any:
     """The network as an OpenVINO model that gives PyTorch's vectors; with rounded weights for int8."""
     import torch
     from openvino.frontend import FrontEndManager
@@ -219,9 +216,9 @@ def _converted(tower: Any, name: str, dtype: str) -> Any:
     inputs = batches[0]
     names = list(inputs) if isinstance(inputs, Mapping) else None
     try:
-        with traceable(tower.network.eval(), names) as network:
+        with traceable(tower.eval(), names) as network:
             traced = torch.jit.trace(network, tuple(tensors(inputs)), strict=False, check_trace=False)
-            expected = [to_vectors(tower.network(batch)) for batch in batches]
+            expected = [to_vectors(tower(batch)) for batch in batches]
             # By PyTorch first: it refuses indices of another size's batch, where OpenVINO writes outside of its memory.
             difference = _difference([to_vectors(traced(*tensors(batch))) for batch in batches], expected)
             if difference <= LARGEST_DIFFERENCE:
@@ -465,7 +462,7 @@ def keep_text_network(encoder: Encoder, begins: Callable[[], None] = lambda: Non
     manifest = store.find(key_of(encoder.card), hashed=lambda name: False)
     if manifest is not None and _is_settled(manifest.content):
         return False
-    from visir.encoders.towers.pretrained_backbone import text_side_of
+    from visir.encoders.towers.base import text_side_of
 
     encoder = encoder.for_role("query")
     side = text_side_of(encoder)

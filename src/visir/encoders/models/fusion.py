@@ -31,10 +31,9 @@ from visir.encoders.models.image_processors import ImageInput
 from visir.encoders.models.precision import inference
 from visir.encoders.models.small import CaptionTokens, find_vocabulary
 from visir.encoders.models.towers import MatchingHead, PretrainedTowersEncoder
-from visir.encoders.towers.base import Inputs, to_device
+from visir.encoders.towers.base import Inputs, TowerReader, to_device
 from visir.encoders.towers.pretrained_backbone import (
     PretrainedBackbone,
-    TowerReader,
     random_weights,
     recompute_activations,
 )

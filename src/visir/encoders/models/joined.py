@@ -21,7 +21,7 @@ from visir.records import EncoderCard, Role, TokenVectors, VectorForm
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from visir.encoders.towers.pretrained_backbone import TextSide
+    from visir.encoders.towers.base import TextSide
 
 _LONGER_THAN_ANY = 1 << 16
 """Tokens of a text, at most: so the lengths of two parts fit into one number."""
@@ -98,7 +98,7 @@ class JoinedTexts(Encoder):
 
     def text_side(self) -> TextSide | None:
         """See `TextSide`: those of the parts side by side, where each has one."""
-        from visir.encoders.towers.pretrained_backbone import joined_sides, text_side_of
+        from visir.encoders.towers.base import joined_sides, text_side_of
 
         sides = [side for part in self._parts() if (side := text_side_of(part)) is not None]
         return joined_sides(sides) if len(sides) == len(self.encoders) else None

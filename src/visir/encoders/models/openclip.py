@@ -33,15 +33,12 @@ from visir.encoders.models.text_inputs import (
     vocabulary_hash,
 )
 from visir.encoders.models.towers import PretrainedTowersEncoder, bias_of, check_pictures, temperature
-from visir.encoders.towers.base import Inputs
+from visir.encoders.towers.base import Inputs, TowerReader, no_checkpointing, stacked_pixels
 from visir.encoders.towers.pretrained_backbone import (
     PretrainedBackbone,
-    TowerReader,
-    no_checkpointing,
     part,
     random_weights,
     recompute_activations,
-    stacked_pixels,
 )
 from visir.errors import EncoderError, nearest
 from visir.files import read_json

@@ -186,3 +186,23 @@ def to_vectors(features: torch.Tensor) -> NDArray[np.float32]:
 def no_vectors(dimension: int) -> NDArray[np.float32]:
     """The answer to an empty batch: (0, d)."""
     return np.empty((0, dimension), np.float32)
+
+
+_BLOCK = 8192
+
+
+def in_blocks(
+    vectors_of: Callable[[Callable[[NDArray[Any]], torch.Tensor]], torch.Tensor], count: int, width: int, device: str
+) -> NDArray[np.float32]:
+    """(count, width) vectors of kept ones, made block by block, so that memory stays bounded."""
+    # `vectors_of` is given what takes the rows of a block out of an array, which may be mapped.
+    import torch
+
+    result = np.empty((count, width), np.float32)
+    with inference():
+        for start in range(0, count, _BLOCK):
+            rows = slice(start, min(start + _BLOCK, count))
+            result[rows] = to_vectors(
+                vectors_of(lambda array, rows=rows: torch.from_numpy(np.array(array[rows], np.float32)).to(device))  # type: ignore[misc]
+            )
+    return result

@@ -57,7 +57,7 @@ from visir.records import EncoderCard, Modality, Role, TokenVectors
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from visir.encoders.towers.pretrained_backbone import TextSide
+    from visir.encoders.towers.base import TextSide
 
 
 @dataclass(frozen=True, eq=False)
@@ -294,7 +294,7 @@ class ReducedEncoder(EncoderOver):
 
     def text_side(self) -> TextSide | None:
         """See `TextSide`; None for quantised vectors: a last bit decides there."""
-        from visir.encoders.towers.pretrained_backbone import FirstValues, text_side_of
+        from visir.encoders.towers.base import FirstValues, text_side_of
 
         side = None if self.quantise is not None else text_side_of(self.below("text"))
         return None if side is None else side.then(FirstValues(self.dimension))

@@ -37,7 +37,7 @@ from visir.encoders.models.sentence_loading import (
 )
 from visir.encoders.models.text_inputs import token_counts
 from visir.encoders.models.transformers_models import MULTI_VECTOR
-from visir.encoders.towers.pretrained_backbone import TextSide
+from visir.encoders.towers.base import TextSide
 from visir.errors import EncoderError
 from visir.records import (
     EncoderCard,
@@ -182,6 +182,8 @@ class SentenceEncoder(SentenceModel):
     """A `SentenceTransformer`, of whatever the model takes: one vector for each input."""
 
     output: ClassVar[Mapping[str, bool]] = {"convert_to_tensor": True}
+    temperature: float | None = None  # these encoders are published without that of their training
+    bias: float | None = None
 
     def __init__(self, request: SentenceRequest, model: Any, prompts: Mapping[Role, str]) -> None:
         super().__init__(request, model, prompts)
@@ -265,10 +267,6 @@ class SentenceEncoder(SentenceModel):
         if takes_messages(self._model) or has_routes(self._model) or has_marks(self._model):
             return None
         return self._tower("text", self._prompts[self._role]).text_side()
-
-    def own_temperature(self) -> None:
-        """None: these encoders are published without the temperature of their training."""
-        return
 
     def _text_features(self, texts: Sequence[str], role: Role) -> Features:
         with self._lock:  # a fast tokenizer changes its padding state in place

@@ -53,7 +53,7 @@ from visir.encoders.models.transformers_models import (
     ROWS,
     positions,
 )
-from visir.encoders.towers.base import Inputs
+from visir.encoders.towers.base import Inputs, TowerReader
 from visir.encoders.towers.pretrained_backbone import (
     PretrainedBackbone,
     part,
@@ -82,7 +82,6 @@ class SentenceTower(PretrainedBackbone):
 
     # In training, dropout is on. A model that ends in a normalisation gives unit vectors here too.
 
-    family = "sentence-transformers"
     network: SentenceNetwork
 
     def __init__(
@@ -100,12 +99,16 @@ class SentenceTower(PretrainedBackbone):
         # pictures: Of the tower of pictures.
         from PIL import Image as images
 
-        super().__init__(outputs=outputs)
-        self.folder, self.modality = folder, "text" if pictures is None else "image"
-        self._template, self._max_length, self._lock = template, max_length, threading.Lock()
-        self._prompt, self._pictures = default_prompt(model) if prompt is None else prompt, pictures
         # A BERT here has a pooler that the library's own pooling takes no notice of.
-        self.network = SentenceNetwork(part(model, without=("0.*.pooler",)), outputs)
+        super().__init__(
+            SentenceNetwork(part(model, without=("0.*.pooler",)), outputs),
+            outputs=outputs,
+            options={"outputs": outputs, "template": template, "max_length": max_length},
+            files=self._own_files,
+            checkpoint=lambda network: recompute_activations(network.model[0].auto_model, "this sentence encoder"),
+        )
+        self.folder, self._template, self._lock = folder, template, threading.Lock()
+        self._prompt, self._pictures = default_prompt(model) if prompt is None else prompt, pictures
         sample = self._features(["a"] if pictures is None else [pictures.prepare(images.new("RGB", (64, 64)))])
         names = {name for name, value in sample.items() if isinstance(value, Tensor)}
         self.network.constant = {name: value for name, value in sample.items() if name not in names}
@@ -114,7 +117,25 @@ class SentenceTower(PretrainedBackbone):
         self._has_tokens = {*_TOKENS} <= names <= {*_TOKENS, "token_type_ids"} and not segments
         self._names = _TOKENS if self._has_tokens else tuple(name for name in sample if name in names)
 
-    def prepare_all(self, items: Sequence[Any]) -> list[Any]:
+    @property
+    def reader(self) -> TowerReader:
+        """Looked up: the tokenizer is the model's, and a copy of this tower has a model of its own."""
+        model = self.network.model
+        return TowerReader(
+            "sentence-transformers",
+            "text" if self._pictures is None else "image",
+            self._prepared,
+            self._collated,
+            values=lambda: sentence_values(model, self._template, self._prompt),
+            # How many tokens are read, those of prompt and template counted.
+            limit=lambda: sentence_limit(model, self._prompt, self._template, self._lock),
+            # As the tokenizer, under the prompt of every text.
+            text_inputs=lambda: (
+                sentence_inputs_of(model, self._prompt, self._template, _TOKENS) if self._has_tokens else None
+            ),
+        )
+
+    def _prepared(self, items: Sequence[Any]) -> list[Any]:
         """int32 token ids of each text: prompt and template included, cut, not padded; pictures one by one."""
         if not self._has_tokens:
             return list(items) if self._pictures is None else [self._pictures.prepare(item) for item in items]
@@ -122,11 +143,7 @@ class SentenceTower(PretrainedBackbone):
         masks = encoded["attention_mask"].numpy().astype(bool)
         return [ids[mask].astype(np.int32) for ids, mask in zip(encoded["input_ids"].numpy(), masks, strict=True)]
 
-    def text_limit(self) -> TextLimit | None:
-        """How many tokens are read, those of prompt and template counted."""
-        return sentence_limit(self.network.model, self._prompt, self._template, self._lock)
-
-    def collate(self, prepared: Sequence[Any]) -> Inputs:
+    def _collated(self, prepared: Sequence[Any]) -> Inputs:
         """ "input_ids" and "attention_mask", padded to the longest; or whatever the model takes."""
         if not self._has_tokens:
             return self.tensors(self._features(prepared))
@@ -141,21 +158,7 @@ class SentenceTower(PretrainedBackbone):
             raise cannot_compile(str(self.folder), self.modality, "it takes more than tensors")
         return {name: features[name] for name in self._names}
 
-    def text_inputs(self) -> TextInputs | None:
-        """As the tokenizer, under the prompt of every text."""
-        if not self._has_tokens:
-            return None
-        return sentence_inputs_of(self.network.model, self._prompt, self._template, _TOKENS)
-
-    def preprocessing(self) -> dict[str, Any]:
-        """The tokenizer's settings, and the names of the modules."""
-        return sentence_values(self.network.model, self._template, self._prompt)
-
-    def options(self) -> dict[str, Any]:
-        """Width, template and limit."""
-        return {"outputs": self.outputs, "template": self._template, "max_length": self._max_length}
-
-    def files(self) -> dict[str, bytes]:
+    def _own_files(self) -> dict[str, bytes]:
         """All of the model's folder but the weights of the transformer; modules after it need theirs to be built."""
         if not self._has_tokens:
             raise EncoderError(
@@ -173,10 +176,6 @@ class SentenceTower(PretrainedBackbone):
         """The transformer, on which the library itself puts adapters."""
         transformer: nn.Module = self.network.model[0].auto_model
         return transformer
-
-    def checkpoint_gradients(self) -> None:
-        """Compute the transformer's activations again."""
-        recompute_activations(self.network.model[0].auto_model, "this sentence encoder")
 
     def _features(self, items: Sequence[Any]) -> Features:
         if self._pictures is not None:

@@ -33,7 +33,7 @@ from visir.storage.disk import below
 if TYPE_CHECKING:
     import torch
 
-    from visir.encoders.towers.pretrained_backbone import TextSide
+    from visir.encoders.towers.base import TextSide
 
 
 # Bag of words: texts to weighted word counts. Deterministic, nothing to download.
@@ -134,7 +134,7 @@ class BagOfWords(Encoder):
         """See `TextSide`: the vectors are inputs already, of a head behind them."""
         import torch
 
-        from visir.encoders.towers.pretrained_backbone import OneInput, TextSide
+        from visir.encoders.towers.base import OneInput, TextSide
 
         def inputs(texts: Sequence[str]) -> dict[str, torch.Tensor]:
             return {"words": torch.from_numpy(one_each(self.embed_texts(texts), self.label))}

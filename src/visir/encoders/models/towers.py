@@ -12,41 +12,51 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from visir.encoders.base import Encoder, EncoderOver
 from visir.encoders.checkpoints import (
     COPY_AGAIN,
     Layout,
+    check_base_encoder,
+    load_modules,
     load_part,
     read_description,
-    read_weights,
+    save_modules,
     save_part,
-    save_weights,
 )
 from visir.encoders.cross_encoder import CrossEncoder, Tokens, of_one_image
 from visir.encoders.devices import COMPILED, dtype_on_card, of_torch, pick_device
-from visir.encoders.families import CHECKPOINT_FILE
+from visir.encoders.families import ADAPTER_FILE, CHECKPOINT_FILE
 from visir.encoders.forms import one_each
 from visir.encoders.intake import Embedded, InputBatch, Pixels, TextLimit, faults_named
 from visir.encoders.models.exported import CompiledTowers
 from visir.encoders.models.joined import WithWhole
-from visir.encoders.models.precision import begin_vectors, inference, no_vectors, stacked, to_vectors
-from visir.encoders.towers.base import Head, HeadSpec, SetTower, Tower, own_backbone, to_device
-from visir.encoders.towers.pretrained_backbone import (
-    PretrainedBackbone,
-    TextSide,
-    TrainedTower,
-    build_tower,
-    describe_tower,
-    merged_tower,
-    text_side_of,
+from visir.encoders.models.precision import begin_vectors, in_blocks, inference, no_vectors, stacked, to_vectors
+from visir.encoders.towers.adapters import (
+    ADAPTER_WEIGHTS,
+    fill_adapters,
+    read_adapter,
+    read_config,
+    write_adapter,
 )
+from visir.encoders.towers.base import (
+    Backbone,
+    Head,
+    HeadSpec,
+    SetTower,
+    TextSide,
+    Tower,
+    own_backbone,
+    text_side_of,
+    to_device,
+)
+from visir.encoders.towers.pretrained_backbone import PretrainedBackbone, TrainedTower, adapted_towers, merged_tower
 from visir.errors import EncoderError
 from visir.files import hash_file
 from visir.fingerprint import hash_json
 from visir.records import EncoderCard, Modality, Role, TokenVectors
-from visir.storage.disk import remove_empty_folders
+from visir.storage.disk import below, remove_empty_folders
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -60,31 +70,29 @@ class PretrainedTowersEncoder(Encoder):
     def __init__(
         self,
         card: EncoderCard,
-        pretrained_towers: Mapping[Modality, PretrainedBackbone],
+        towers: Mapping[Modality, Backbone],
         *,
         device: str,
         temperature: float | None = None,
         bias: float | None = None,
     ) -> None:
-        self.card, self.modalities = card, frozenset(pretrained_towers)
-        self.dimension = next(iter(pretrained_towers.values())).outputs
-        self._pretrained_towers, self._device = dict(pretrained_towers), device
+        self.card, self.modalities = card, frozenset(towers)
+        self.dimension = next(iter(towers.values())).outputs
+        self._towers, self._device = dict(towers), device
         self.computes_ahead = device.startswith("cuda")
         self.in_lanes = device == "cpu"
         self.is_slow_here = self.in_lanes and card.dtype == "float32"
-        self._compiled = CompiledTowers(self.pretrained_tower) if device == COMPILED else None
-        self._temperature, self._bias = temperature, bias
-        for pretrained_tower in pretrained_towers.values():
-            pretrained_tower.eval()
+        self._compiled = CompiledTowers(self._towers.__getitem__) if device == COMPILED else None
+        self.temperature, self.bias = temperature, bias
+        for tower in towers.values():
+            tower.eval()
 
     def prepare(self, item: str | Image, role: Role) -> Any:
         """One RGB image, float32 (3, H, W), by the model's own preprocessing; bytes of that shape for a GPU, which
         makes the same numbers of them (`GreyLevels`)."""
         if isinstance(item, str):
             return item
-        tower = self.pretrained_tower("image")
-        as_bytes = self.computes_ahead and tower.levels is not None
-        return (tower.prepare_levels if as_bytes else tower.prepare_all)([item])[0]
+        return self._towers["image"].reader.prepared([item], as_bytes=self.computes_ahead)[0]
 
     def forward(self, batch: InputBatch, role: Role) -> Any:
         """(n, dimension) projections of n inputs."""
@@ -93,9 +101,12 @@ class PretrainedTowersEncoder(Encoder):
     def _embed_all(self, batch: InputBatch) -> NDArray[np.float32]:
         if not len(batch):
             return no_vectors(self.dimension)
-        if batch.texts is None:
-            return self._embed("image", batch.images or ())
-        return self._embed("text", self.pretrained_tower("text").prepare_all(batch.texts))
+        tower = self._towers[batch.modality]
+        prepared = batch.images or () if batch.texts is None else tower.prepare_all(batch.texts)
+        if self._compiled is not None:
+            return self._compiled.vectors(batch.modality, self.card, tower.collate(prepared))
+        with inference(self._device):
+            return to_vectors(self._features(batch.modality, prepared))
 
     def begin_images(self, batch: Sequence[Pixels]) -> Callable[[], Embedded]:
         """See `Encoder.begin_images`."""
@@ -106,41 +117,26 @@ class PretrainedTowersEncoder(Encoder):
 
     def text_lengths(self, texts: Sequence[str]) -> NDArray[np.int64] | None:
         """(n,) tokens, as the text tower counts them."""
-        return np.array([len(tokens) for tokens in self.pretrained_tower("text").prepare_all(texts)], np.int64)
+        return np.array([len(tokens) for tokens in self._towers["text"].prepare_all(texts)], np.int64)
 
     def text_limit(self) -> TextLimit | None:
         """As the text tower reads."""
-        return self.pretrained_tower("text").text_limit() if "text" in self.modalities else None
+        return self._towers["text"].reader.limit() if "text" in self.modalities else None
 
-    def pretrained_tower(self, modality: Modality) -> PretrainedBackbone:
+    def pretrained_tower(self, modality: Modality) -> Any:
         """One tower, sharing its weights with this encoder."""
-        if modality not in self._pretrained_towers:
+        if modality not in self._towers:
             raise self.cannot(modality)
-        return self._pretrained_towers[modality]
+        return self._towers[modality]
 
     def text_side(self) -> TextSide | None:
         """See `TextSide`."""
-        return self.pretrained_tower("text").text_side()
-
-    def own_temperature(self) -> float | None:
-        """The temperature that the model was trained to, or that the objective stood at when the towers were kept."""
-        return self._temperature
-
-    def own_bias(self) -> float | None:
-        """The bias that the sigmoid loss stood at; None for an objective without one."""
-        return self._bias
-
-    def _embed(self, modality: Modality, prepared: Sequence[Any]) -> NDArray[np.float32]:
-        tower = self.pretrained_tower(modality)
-        if self._compiled is not None:
-            return self._compiled.vectors(modality, self.card, tower.collate(prepared))
-        with inference(self._device):
-            return to_vectors(self._features(modality, prepared))
+        return self._towers["text"].text_side()
 
     def _features(self, modality: Modality, prepared: Sequence[Any]) -> Tensor:
         """(n, dimension) on the device."""
-        tower = self.pretrained_tower(modality)
-        as_bytes = tower.levels is not None and prepared[0].dtype == np.uint8
+        tower = self._towers[modality]
+        as_bytes = tower.reader.levels is not None and prepared[0].dtype == np.uint8
         inputs = stacked(prepared, pin=self.computes_ahead) if as_bytes else tower.collate(prepared)
         features: Tensor = tower(to_device(inputs, self._device))
         return features
@@ -230,7 +226,6 @@ def bias_of(model: Any) -> float | None:
 
 KIND = "towers"
 SIDES: tuple[Modality, Modality] = ("image", "text")
-_BLOCK = 8192
 
 
 class TowersEncoder(EncoderOver):
@@ -273,7 +268,7 @@ class TowersEncoder(EncoderOver):
         self.towers = dict(towers)
         if all(isinstance(tower, SetTower) for tower in towers.values()):
             self.form = "multi-vector"
-        self._temperature, self._bias, self.prompts = temperature, bias, tuple(prompts)
+        self.temperature, self.bias, self.prompts = temperature, bias, tuple(prompts)
         self.dimension = outputs[0]
         self.modalities = frozenset(SIDES)
         frozen = {side: encoder.card for side, encoder in self.base_encoders.items() if encoder is not None}
@@ -296,13 +291,10 @@ class TowersEncoder(EncoderOver):
         )
         if device == COMPILED and not any(COMPILED in card.dtype for card in (self.card, *frozen.values())):
             pick_device(device)  # heads over frozen encoders of which none is compiled
-        own: dict[Modality, PretrainedBackbone] = {
-            side: self.pretrained_tower(side) if device == COMPILED else TrainedTower(towers[side])
-            for side in SIDES
-            if side not in frozen
-        }
+        compiled = device == COMPILED
+        own = {side: merged_tower(towers[side]) if compiled else towers[side] for side in SIDES if side not in frozen}
         if own:
-            self._own = PretrainedTowersEncoder(self.card, own, device=COMPILED if device == COMPILED else self.device)
+            self._own = PretrainedTowersEncoder(self.card, own, device=COMPILED if compiled else self.device)
         read_by = [self._own if encoder is None else encoder for encoder in self.base_encoders.values()]
         self.in_lanes = all(encoder.in_lanes for encoder in read_by)
 
@@ -333,12 +325,8 @@ class TowersEncoder(EncoderOver):
         """(n, inputs) vectors of the frozen encoder to (n, dimension), in blocks so that memory stays bounded."""
         if self.base_encoders[modality] is None:
             return super().project(modality, vectors)
-        result = np.empty((len(vectors), self.dimension), dtype=np.float32)
-        with inference():
-            for start in range(0, len(vectors), _BLOCK):
-                block = torch.from_numpy(np.array(vectors[start : start + _BLOCK], dtype=np.float32))
-                result[start : start + len(block)] = to_vectors(self.towers[modality].project(block.to(self.device)))
-        return result
+        tower = self.towers[modality]
+        return in_blocks(lambda rows: tower.project(rows(vectors)), len(vectors), self.dimension, self.device)
 
     def prepare(self, item: str | Image, role: Role) -> Any:
         """As the encoder below; of a text in prompts, each of them."""
@@ -391,17 +379,9 @@ class TowersEncoder(EncoderOver):
         if self.prompts:
             return None
         if self.base_encoders["text"] is None:
-            return self.pretrained_tower("text").text_side()
+            return merged_tower(self.towers["text"]).text_side()
         side = text_side_of(self.below("text"))
         return None if side is None else side.then(self.towers["text"].head)
-
-    def own_temperature(self) -> float | None:
-        """The temperature that the objective stood at when the towers were kept."""
-        return self._temperature
-
-    def own_bias(self) -> float | None:
-        """The bias that the sigmoid loss stood at; None for an objective without one."""
-        return self._bias
 
     def _frozen(self, modality: Modality) -> Any:
         encoder = self.base_encoders[modality]
@@ -443,103 +423,98 @@ def _check_fit(side: Modality, tower: Tower, base_encoder: Encoder | None) -> No
             )
 
 
-# Checkpoints of two towers: a folder written, and read back to the same vectors.
+# Checkpoints of two towers: a folder written, and read back to the same vectors. Of kind "towers" it holds all weights;
+# of kind "adapters" those of the heads, and the adapters in peft's own format over a base that is named with its hash.
 
-WEIGHTS_FILE = "towers.safetensors"
+WEIGHTS_FILE, HEADS_FILE = "towers.safetensors", "heads.safetensors"
+ADAPTERS = "adapters"
+BOTH = "adapter"
+"""The folder of the adapters of both towers, where they are of one model."""
 
-LAYOUT = Layout.of(
-    KIND, (WEIGHTS_FILE,), tuple(f"{side}_{part}" for side in SIDES for part in ("base_encoder", "backbone"))
-)
+
+def _layout(kind: str, file: str, *parts: str, folders: tuple[str, ...] = ()) -> Layout:
+    return Layout.of(kind, (file,), (*folders, *(f"{side}_{part}" for side in SIDES for part in parts)))
+
+
+LAYOUT = _layout(KIND, WEIGHTS_FILE, "base_encoder", "backbone")
+ADAPTERS_LAYOUT = _layout(ADAPTERS, HEADS_FILE, "adapter", "base_encoder", folders=(BOTH,))
 
 
 def write_towers(folder: str | Path, encoder: TowersEncoder, *, facts: Mapping[str, Any] | None = None) -> Path:
     """Write a checkpoint into a new folder."""
-    # It holds `visir.json` (shapes, the names and cards of frozen encoders, `facts` about the training),
-    # `towers.safetensors`, and a folder for each backbone or frozen encoder that has more than weights (a vocabulary, a
-    # tokeniser, a bag of words).
-    return LAYOUT.write(folder, lambda path: write_files(path, encoder, facts=facts))
+    layout = ADAPTERS_LAYOUT if adapted_towers(encoder.towers) else LAYOUT
+    return layout.write(folder, lambda path: write_files(path, encoder, facts=facts))
 
 
 def write_files(folder: Path, encoder: TowersEncoder, *, facts: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Write the files of a checkpoint into a folder; what `visir.json` is to say."""
-    save_weights(tensors_of(encoder.towers), folder / WEIGHTS_FILE)
-    content: dict[str, Any] = {}
+    # That is the shapes, the names and cards of frozen encoders, and `facts` about the training. Each backbone or
+    # frozen encoder that has more than weights (a vocabulary, a tokeniser, a bag of words) has a folder.
+    adapted, content = adapted_towers(encoder.towers), dict[str, Any]()
+    if adapted:
+        save_modules({side: encoder.towers[side].head for side in SIDES}, folder / HEADS_FILE)
+    else:
+        save_modules(encoder.towers, folder / WEIGHTS_FILE)
+    models = {side: tower.adapter.base for side, tower in adapted.items() if tower.adapter}
+    together = len(adapted) == len(SIDES) and models["image"] is models["text"]
+    places = {side: BOTH if together else f"{side}_adapter" for side in adapted}
     for side in SIDES:
-        tower, base_encoder = encoder.towers[side], encoder.base_encoders[side]
-        if base_encoder is not None:
-            content[side] = describe_head(tower, base_encoder, folder, side)
-        else:
-            content[side] = describe_tower(tower)
-            part = _backbone_folder(folder, side)
+        tower = encoder.towers[side]
+        base = models[side] if side in models else encoder.base_encoders[side]
+        if base is None:
+            content[side] = tower.spec()
+            part = folder / f"{side}_backbone"
             part.mkdir(exist_ok=True)
-            own_backbone(tower.backbone).save(part)
+            tower.save(part)
             remove_empty_folders(part)
+            continue
+        whole = tower.whole if isinstance(tower, SetTower) else None
+        content[side] = {
+            "head": tower.head.spec.to_dict(),
+            **({} if whole is None else {"whole": whole.spec.to_dict()}),
+            "base_encoder": save_part(base, folder, f"{side}_base_encoder"),
+            "card": base.card.to_dict(),
+            **({"adapter": places[side]} if side in places else {}),
+        }
+    for place in dict.fromkeys(places.values()):
+        write_adapter(folder / place, [adapted[side] for side in places if places[side] == place])
     return {**content, "prompts": list(encoder.prompts), "facts": dict(facts or {})}
 
 
-def describe_head(tower: Tower, base: Encoder, folder: Path, side: Modality) -> dict[str, Any]:
-    """What `visir.json` says of a head over another encoder, which is kept beside it."""
-    whole = tower.whole if isinstance(tower, SetTower) else None
-    return {
-        "head": tower.head.spec.to_dict(),
-        **({} if whole is None else {"whole": whole.spec.to_dict()}),
-        "base_encoder": save_part(base, folder, f"{side}_base_encoder"),
-        "card": base.card.to_dict(),
-    }
-
-
 def load_checkpoint(folder: Path, device: str | None, dtype: str) -> TowersEncoder:
-    """Read what `write_towers` wrote."""
+    """Read what `write_files` wrote, and the encoders that it names."""
     description = read_description(folder)
     towers: dict[Modality, Tower] = {}
     base_encoders: dict[Modality, Encoder | None] = {}
+    loaded: dict[str, Encoder] = {}
     for side in SIDES:
         try:
-            towers[side], base_encoders[side] = _build(folder, side, description[side], device, dtype)
+            towers[side], base_encoders[side] = _build(folder, side, description[side], device, dtype, loaded)
         except (KeyError, TypeError) as fault:
             raise EncoderError(
                 f"{folder / CHECKPOINT_FILE}: its entry {side!r} does not describe a tower: {fault}",
                 hint=COPY_AGAIN,
                 code="entry-not-describe-tower",
             ) from fault
-    fill(folder / WEIGHTS_FILE, towers)
-    # Words and shapes count too: the same weights under another pooling or activation are another model.
-    folders = [_backbone_folder(folder, side) for side in SIDES]
-    words = [file for part in folders for file in sorted(part.rglob("*")) if file.is_file()]
-    files = [WEIGHTS_FILE, *(file.relative_to(folder).as_posix() for file in words)]
-    shapes = {side: [description[side].get(part) for part in ("head", "whole", "backbone")] for side in SIDES}
-    return encoder_of(folder, description, towers, base_encoders, files, shapes, device, dtype)
-
-
-def fill(path: Path, modules: Mapping[Modality, nn.Module]) -> None:
-    """Put the weights of a file, which `tensors_of` named, into the networks of both sides."""
-    tensors, _ = read_weights(path)
-    for side, module in modules.items():
-        try:
-            module.load_state_dict(
-                {
-                    name.removeprefix(f"{side}."): tensor
-                    for name, tensor in tensors.items()
-                    if name.startswith(f"{side}.")
-                }
+    # Words and shapes count too: the same weights under another pooling, activation or alpha are another model.
+    if description["kind"] == ADAPTERS:
+        load_modules(folder / HEADS_FILE, {side: tower.head for side, tower in towers.items()})
+        adapted = adapted_towers(towers)
+        places = sorted({str(description[side]["adapter"]) for side in adapted})
+        for place in places:
+            own = [each for side, each in adapted.items() if description[side]["adapter"] == place]
+            base = next(each.adapter.base.card.name for each in own if each.adapter)
+            fill_adapters(
+                [each.base_module() for each in own], read_adapter(folder / place)[0], str(folder / place), base
             )
-        except RuntimeError as fault:
-            raise EncoderError(
-                f"{path}: does not fit {path.parent / CHECKPOINT_FILE}: {fault}", hint=COPY_AGAIN, code="not-fit"
-            ) from fault
-
-
-def encoder_of(
-    folder: Path,
-    description: Mapping[str, Any],
-    towers: Mapping[Modality, Tower],
-    base_encoders: Mapping[Modality, Encoder | None],
-    files: Sequence[str],
-    shapes: Mapping[Modality, Any],
-    device: str | None,
-    dtype: str,
-) -> TowersEncoder:
-    """The encoder of a checkpoint whose towers are read; a hash over `files` and `shapes` tells it from others."""
+        files = [HEADS_FILE, *(f"{place}/{file}" for place in places for file in (ADAPTER_WEIGHTS, ADAPTER_FILE))]
+        deciding: tuple[str, ...] = ("head", "card")
+    else:
+        load_modules(folder / WEIGHTS_FILE, towers)
+        words = [file for side in SIDES for file in sorted((folder / f"{side}_backbone").rglob("*")) if file.is_file()]
+        files = [WEIGHTS_FILE, *(file.relative_to(folder).as_posix() for file in words)]
+        deciding = ("head", "whole", "backbone")
+    shapes = {side: [description[side].get(part) for part in deciding] for side in SIDES}
     objective, prompts = description["facts"].get("objective", {}), description.get("prompts", ())
     hashes = {name: hash_file(folder / name) for name in files}
     return TowersEncoder(
@@ -556,47 +531,60 @@ def encoder_of(
 
 
 def _build(
-    folder: Path, side: Modality, entry: Mapping[str, Any], device: str | None, dtype: str
+    folder: Path,
+    side: Modality,
+    entry: Mapping[str, Any],
+    device: str | None,
+    dtype: str,
+    loaded: dict[str, Encoder],
 ) -> tuple[Tower, Encoder | None]:
-    """The architecture of one side, and its frozen encoder if it has one."""
+    """The architecture of one side, and its frozen encoder if it has one; a base of both is loaded once."""
     if "base_encoder" not in entry:
-        return build_tower(_backbone_folder(folder, side), entry), None
-    base_encoder = load_part(folder, entry["base_encoder"], device, dtype)
-    check_base_encoder(folder, side, entry["card"], base_encoder.card)
+        return Tower.load(folder / f"{side}_backbone", entry), None
+    is_adapted = "adapter" in entry
+    precision = "float32" if is_adapted else dtype  # adapted in float32, as it was trained
+    key = f"{entry['base_encoder']} {precision}"
+    if key not in loaded:
+        loaded[key] = load_part(folder, entry["base_encoder"], device, precision)
+    base = loaded[key]
+    check_base_encoder(folder, entry["card"], base.card, side)
     head = Head(HeadSpec.from_dict(entry["head"]))
+    if is_adapted:
+        place = below(folder, entry["adapter"])
+        return Tower(PretrainedBackbone.of(base, side, read_config(place), where=str(place / ADAPTER_FILE)), head), None
     whole = Head(HeadSpec.from_dict(entry["whole"])) if "whole" in entry else None
-    return SetTower(head, whole) if base_encoder.form == "multi-vector" else Tower(None, head), base_encoder
+    return SetTower(head, whole) if base.form == "multi-vector" else Tower(None, head), base
 
 
-def _backbone_folder(folder: Path, side: Modality) -> Path:
-    return folder / f"{side}_backbone"
-
-
-def tensors_of(modules: Mapping[Modality, nn.Module]) -> dict[str, Tensor]:
-    """Every tensor of both sides under its own name and in memory of its own: safetensors keeps no ties."""
-    tensors: dict[str, Tensor] = {}
-    seen: set[int] = set()
-    for side, module in modules.items():
-        for name, tensor in module.state_dict().items():
-            copied = tensor.detach().cpu().contiguous()
-            if copied.untyped_storage().data_ptr() in seen:
-                copied = copied.clone()
-            seen.add(copied.untyped_storage().data_ptr())
-            tensors[f"{side}.{name}"] = copied
-    return tensors
-
-
-def check_base_encoder(folder: Path, side: Modality, trained: dict[str, Any], card: EncoderCard) -> None:
-    """Refuse an encoder that is not the one that a head, or an adapter, was trained over."""
-    now = card.to_dict()
-    differing = [
-        f"{field}: trained with {trained[field]!r}, found {now[field]!r}"
-        for field in EncoderCard.from_dict(trained).differences(card, side)
-    ]
-    if differing:
+def merge_checkpoint(folder: str | Path, out: str | Path) -> Path:
+    """Write a checkpoint of whole towers, with the adapters of `folder` added to the weights of their base."""
+    source = Path(folder)
+    if not source.is_dir():
         raise EncoderError(
-            f"{folder}: the {side} base encoder {card.name!r} is not the one this tower was trained over: "
-            + "; ".join(differing),
-            hint="restore that base encoder, or train again",
-            code="base-encoder-not-one",
+            f"{source}: no such folder.",
+            hint="the folder that `visir train clip-lora --out FOLDER` made",
+            code="no-such-folder",
         )
+    if not (source / CHECKPOINT_FILE).is_file():
+        raise EncoderError(
+            f"{source}: visir train did not write this folder.",
+            hint="merge takes the folder that `visir train clip-lora --out FOLDER` made; an adapter that was made "
+            "elsewhere: merge_and_unload of peft",
+        )
+    if (Path(out) / CHECKPOINT_FILE).is_file():
+        raise EncoderError(f"{out}: a model is there already.", hint="name a new folder: nothing is replaced")
+    description = read_description(source)
+    if description["kind"] != ADAPTERS:
+        raise EncoderError(
+            f"{source}: a checkpoint of kind {description['kind']!r}; only adapters are merged.",
+            hint="it stands by itself already",
+            code="checkpoint-kind-adapters-merged",
+        )
+
+    def write(path: Path) -> Mapping[str, Any]:
+        encoder = load_checkpoint(source, "cpu", "float32")
+        towers = {side: merged_tower(encoder.towers[side]) for side in SIDES}
+        merged = TowersEncoder(towers, encoder.base_encoders, name=str(out), device="cpu", prompts=encoder.prompts)
+        return write_files(path, merged, facts={**description["facts"], "merged_from": str(source)})
+
+    return LAYOUT.write(out, write)  # a place that cannot be written is refused before models are read

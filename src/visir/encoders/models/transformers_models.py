@@ -57,14 +57,12 @@ from visir.encoders.models.own_code import other_repositories
 from visir.encoders.models.refusals import nearest_way, reason, refuse_cross_encoder
 from visir.encoders.models.text_inputs import Padding, Tokens
 from visir.encoders.models.towers import PretrainedTowersEncoder, bias_of, check_pictures, temperature
-from visir.encoders.towers.base import Inputs, to_device
+from visir.encoders.towers.base import Inputs, TowerReader, stacked_pixels, to_device
 from visir.encoders.towers.pretrained_backbone import (
     PretrainedBackbone,
-    TowerReader,
     part,
     random_weights,
     recompute_activations,
-    stacked_pixels,
 )
 from visir.errors import EncoderError
 from visir.options import split_mark, split_options

@@ -5,18 +5,22 @@ from __future__ import annotations
 import re
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
+from visir.encoders.checkpoints import read_weights, save_weights
+from visir.encoders.families import ADAPTER_FILE
+from visir.encoders.models.hub import check_configurations
 from visir.errors import ConfigurationError, EncoderError, nearest, require
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from visir.encoders.towers.pretrained_backbone import PretrainedBackbone
 
 ADAPTER = "default"
 """The name under which peft holds the one adapter of a network."""
@@ -253,3 +257,45 @@ def _unexcited() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
+
+
+# Folders of adapters in peft's own format.
+
+ADAPTER_WEIGHTS = "adapter_model.safetensors"
+_BASE = "visir_base"
+"""Metadata of the file of weights: the hash over the weights of the base."""
+
+
+def write_adapter(folder: Path, backbones: Sequence[PretrainedBackbone]) -> None:
+    """Write the adapters of one or both towers of a model as one folder of peft's."""
+    # `PeftModel.from_pretrained(MODEL, folder)` reads it over the whole model.
+    assert backbones[0].adapter is not None
+    base, config = backbones[0].adapter
+    card = base.card
+    names = [name for backbone in backbones for name in adapted_names(backbone.base_module())]
+    config = copy(config)
+    config.base_model_name_or_path, config.revision = card.name, card.revision
+    config.target_modules, config.inference_mode = pattern_of(names), True
+    config.save_pretrained(str(folder))
+    tensors: dict[str, Tensor] = {}
+    for backbone in backbones:
+        tensors |= adapter_state(backbone.base_module())
+    save_weights(tensors, folder / ADAPTER_WEIGHTS, metadata={_BASE: card.weights or ""})
+
+
+def read_config(folder: Path) -> Any:
+    """The configuration of an adapter folder, as peft's own object."""
+    peft = _peft()
+    check_configurations([folder], base_elsewhere=True)
+    try:
+        return peft.PeftConfig.from_pretrained(str(folder))
+    except Exception as fault:  # peft raises what comes: KeyError, TypeError, ValueError
+        raise EncoderError(f"{folder / ADAPTER_FILE}: cannot be read by peft: {fault!r}") from fault
+
+
+def read_adapter(folder: Path) -> tuple[dict[str, Tensor], str]:
+    """The weights under peft's names, and the hash over the weights of the base where it was noted."""
+    pickled = (folder / "adapter_model.bin").is_file()
+    hint = "it was saved as a pickle, which can run code: load it in peft and save it again" if pickled else ""
+    tensors, facts = read_weights(folder / ADAPTER_WEIGHTS, "folder", hint)
+    return tensors, facts.get(_BASE, "")

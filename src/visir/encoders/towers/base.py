@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
@@ -15,13 +16,18 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from visir.encoders.families import BACKBONES
 from visir.encoders.intake import TextLimit
-from visir.encoders.models.image_processors import NORMALISATIONS, ImageInput, check_sliver
+from visir.encoders.models.image_processors import NORMALISATIONS, GreyLevels, ImageInput, check_sliver
+from visir.encoders.models.text_inputs import JoinedInputs, TextInputs
 from visir.errors import EncoderError
 from visir.records import Modality
 
 if TYPE_CHECKING:
     from PIL.Image import Image
+
+    from visir.encoders.base import Encoder
+    from visir.encoders.models.text_inputs import Tokens
 
 
 # Heads: small networks that bring the features of a backbone, or of a frozen encoder, into the common space.
@@ -200,75 +206,260 @@ def to_device(inputs: Inputs, device: str | torch.device) -> Inputs:
     }
 
 
-class Backbone(nn.Module, ABC):
-    """A network of one modality: prepared inputs in, feature vectors out.
+@dataclass(frozen=True)
+class TowerReader:
+    """How pictures or texts become what a network takes: no weights, so copies of a tower share it. Thread-safe."""
 
-    Preparing is split from the forward pass so that threads can do it while the model computes. What `prepare` gives is
-    the same in training and in use; augmentation changes the picture, or the words, before or after it, never inside.
+    # The same in training and in use: augmentation changes the picture, or the words, before or after it, never inside.
+
+    family: str  # of the library that it is of: a key of `PRETRAINED_TOWERS`; of a network from scratch its kind
+    modality: Modality
+    prepare: Callable[[Sequence[Any]], list[Any]]  # upright RGB images of PIL, or texts, to an entry each
+    collate: Callable[[Sequence[Any]], Inputs]  # those to one batch on the CPU: stacked, or padded to the longest
+    values: Callable[[], dict[str, Any]]  # everything in it that changes the numbers, for the encoder's card
+    limit: Callable[[], TextLimit | None] = lambda: None  # as `Encoder.text_limit`
+    # What `prepare` and `collate` make of texts, made without PyTorch; None where only PyTorch's libraries can.
+    text_inputs: Callable[[], TextInputs | None] = lambda: None
+    # Turns what `prepare_levels` gives, pictures as bytes (3, H, W), into what `prepare` gives; None where there is no
+    # such form.
+    levels: GreyLevels | None = None
+    prepare_levels: Callable[[Sequence[Any]], list[Any]] | None = None
+    prepare_sized: Callable[[Any], Any] | None = None  # as `Backbone.prepare_sized`, where that is another way
+
+    def prepared(self, items: Sequence[Any], *, as_bytes: bool = False) -> list[Any]:
+        """As `prepare`; on demand pictures as bytes, where there is such a form."""
+        has_bytes = self.levels is not None and self.prepare_levels is not None
+        return (self.prepare_levels if as_bytes and has_bytes else self.prepare)(items)  # type: ignore[misc]
+
+    @classmethod
+    def of_tokens(cls, family: str, tokens: Tokens, **others: Any) -> TowerReader:
+        """What a tokenizer of transformers makes of texts."""
+        known = {"values": tokens.values, "limit": tokens.text_limit, "text_inputs": tokens.text_inputs}
+        return cls(family, "text", tokens.ids, tokens.collate, **{**known, **others})
+
+
+def stacked_pixels(prepared: Sequence[Any]) -> Tensor:
+    """(n, …) of n arrays."""
+    return torch.from_numpy(np.stack(prepared))
+
+
+# The texts of an encoder as inputs, network and vectors: what `text_network` makes a network of. An encoder has one
+# where it has a method `text_side`; a tower where its `text_inputs` gives any.
+
+_KNOWN = ("torch", "transformers", "sentence_transformers", "open_clip", "visir")
+"""Packages whose modules may be traced. Code that comes with a model runs by its user's word alone, also where it could
+be left out."""
+
+
+@dataclass(frozen=True)
+class TextSide:
+    """Texts on their way to vectors."""
+
+    network: nn.Module  # takes what `inputs` gives, by name, and returns the (n, d) vectors
+    reader: TextInputs  # makes the inputs of texts without PyTorch
+    # Makes them as the encoder does, on the CPU; `reader` has to give the same.
+    inputs: Callable[[Sequence[str]], Mapping[str, Tensor]]
+
+    def then(self, module: nn.Module) -> TextSide:
+        """The same, with a module behind the network."""
+        return replace(self, network=nn.Sequential(self.network, module))
+
+
+def text_side_of(encoder: Encoder) -> TextSide | None:
+    """The text side of an encoder by PyTorch on the CPU in float32; None where it has none, or runs code of its own."""
+    own: Callable[[], TextSide | None] | None = getattr(encoder, "text_side", None)
+    if own is None or "text" not in encoder.modalities or encoder.form != "dense":
+        return None
+    if encoder.cross_encoder is not None or encoder.card.dtype != "float32" or encoder.card.code_revisions:
+        return None
+    side = own()
+    if side is None or any(type(part).__module__.partition(".")[0] not in _KNOWN for part in side.network.modules()):
+        return None
+    weights = list(side.network.parameters())
+    return side if all(tensor.device.type == "cpu" and tensor.dtype == torch.float32 for tensor in weights) else None
+
+
+def joined_sides(sides: Sequence[TextSide]) -> TextSide:
+    """Several side by side: their vectors, each brought to length 1 (a zero vector stays), joined end to end."""
+
+    def inputs(texts: Sequence[str]) -> Mapping[str, Tensor]:
+        return {
+            f"{number}.{name}": tensor
+            for number, side in enumerate(sides)
+            for name, tensor in side.inputs(texts).items()
+        }
+
+    return TextSide(_Joined(sides), JoinedInputs([side.reader for side in sides]), inputs)
+
+
+class FirstValues(nn.Module):
+    """The first values of each vector."""
+
+    def __init__(self, outputs: int) -> None:
+        super().__init__()
+        self._outputs = outputs
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        """(n, outputs) of (n, d) vectors."""
+        return vectors[:, : self._outputs]
+
+
+class OneInput(nn.Module):
+    """What is given, under its name: of inputs that are the vectors already."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._name = name
+
+    def forward(self, inputs: Mapping[str, Tensor]) -> Tensor:
+        """(n, d), as given."""
+        return inputs[self._name]
+
+
+class _Joined(nn.Module):
+    def __init__(self, sides: Sequence[TextSide]) -> None:
+        super().__init__()
+        self.networks = nn.ModuleList([side.network for side in sides])
+        self._names = [side.reader.names for side in sides]
+
+    def forward(self, inputs: Mapping[str, Tensor]) -> Tensor:
+        parts = []
+        for number, (network, names) in enumerate(zip(self.networks, self._names, strict=True)):
+            vectors = network({name: inputs[f"{number}.{name}"] for name in names})
+            lengths = torch.linalg.vector_norm(vectors, dim=1, keepdim=True)
+            parts.append(vectors / torch.where(lengths > 0, lengths, torch.ones_like(lengths)))
+        return torch.cat(parts, dim=1)
+
+
+class Backbone(nn.Module, ABC):
+    """A network of one modality and its reader: images or texts in, feature vectors out.
+
+    Preparing is split from the forward pass so that threads can do it while the model computes. An encoder is made of
+    these, and they are what is tuned, adapted, compiled, exported and saved.
 
     Attributes:
-        kind: Its key in `visir.encoders.towers.pretrained_backbone.BACKBONES`.
-        modality: What it reads.
+        kind: Its key in `visir.encoders.families.BACKBONES`.
         outputs: The width of its features.
+        as_bytes: Whether pictures are prepared as bytes, for a GPU, where there is such a form; `forward` takes either,
+            to the same bits (`GreyLevels`).
     """
 
     kind: ClassVar[str]
-    modality: Modality
     outputs: int
+    as_bytes: bool = False
 
-    @abstractmethod
+    def __init__(self, reader: TowerReader | None = None) -> None:
+        # None where `reader` looks it up in other modules, of which a copy has its own.
+        super().__init__()
+        self._reader = reader
+
+    @property
+    def reader(self) -> TowerReader:
+        """How inputs become what the network takes."""
+        assert self._reader is not None, "given, or looked up"
+        return self._reader
+
+    @property
+    def modality(self) -> Modality:
+        """What it reads."""
+        return self.reader.modality
+
     def prepare(self, item: Any) -> Any:
         """One upright RGB PIL image, or one text, to what enters the forward pass. Pure, cheap and thread-safe."""
+        return self.reader.prepared([item], as_bytes=self.as_bytes)[0]
+
+    def prepare_all(self, items: Sequence[Any]) -> list[Any]:
+        """As `prepare`, of several images or texts; never as bytes."""
+        return self.reader.prepare(items)
 
     def prepare_sized(self, item: Any) -> Any:
         """As `prepare`, for a picture that a random crop has brought to the input's size: not resized or cut again."""
-        return self.prepare(item)
-
-    def text_limit(self) -> TextLimit | None:
-        """As `Encoder.text_limit`."""
-        return None
+        return (self.reader.prepare_sized or self.prepare)(item)
 
     def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
         """The texts, cut where f"{text} {ending}" would be truncated; none where nothing is (`Encoder.truncate`)."""
-        limit = self.text_limit()
+        limit = self.reader.limit()
         return list(texts) if limit is None else limit.truncate(texts, ending)
 
-    @abstractmethod
     def collate(self, prepared: Sequence[Any]) -> Inputs:
-        """Several prepared items to one batch on the CPU: stacked, or padded to the longest."""
+        """Several prepared items to one batch on the CPU."""
+        return self.reader.collate(prepared)
 
     @abstractmethod
     def forward(self, inputs: Inputs) -> Tensor:
         """(n, outputs) features of a batch, on the device of the weights."""
 
+    def preprocessing(self) -> dict[str, Any]:
+        """Everything between an input and the network, for the encoder's card."""
+        return self.reader.values()
+
     @abstractmethod
     def spec(self) -> dict[str, Any]:
         """Plain values from which `load` builds the same architecture; part of a checkpoint's `visir.json`."""
 
-    @abstractmethod
-    def preprocessing(self) -> dict[str, Any]:
-        """Everything in `prepare` that changes the numbers, for the encoder's card."""
+    def files(self) -> dict[str, bytes]:
+        """By relative POSIX path, the files that `load` needs: no weights that matter (a vocabulary)."""
+        return {}
 
     @classmethod
     @abstractmethod
     def load(cls, folder: Path, spec: Mapping[str, Any]) -> Self:
-        """The architecture that `spec` describes, its weights still to be put in; reads what `save` wrote."""
+        """The architecture that `spec` describes, its weights still to be put in; `folder` has the `files`."""
 
     def save(self, folder: Path) -> None:
-        """Write what is neither a weight nor in `spec` (a vocabulary) into `folder`, which exists."""
+        """Write the files into `folder`, which exists."""
+        for name, content in self.files().items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(content)
 
     def pretrained_modules(self) -> Sequence[nn.Module]:
         """The modules whose weights came trained (an ImageNet network, GloVe vectors): fixed in a first phase."""
         return ()
 
+    def checkpoint_gradients(self) -> None:
+        """Keep fewer activations in training and compute them again (Chen et al. 2016)."""
+        raise no_checkpointing(f"a tower of kind {self.kind!r}")
 
-class Tower(nn.Module):
-    """A backbone and a head; without a backbone, a head over vectors that a frozen encoder gave and the store keeps."""
+    def text_side(self) -> TextSide | None:
+        """See `TextSide`; None where PyTorch's libraries alone can make the inputs."""
+        reader = self.reader.text_inputs()
+        if reader is None:
+            return None
+        [name, *more] = reader.names
+
+        def inputs(texts: Sequence[str]) -> Mapping[str, Tensor]:
+            batch = self.collate(self.prepare_all(texts))
+            return {name: batch} if isinstance(batch, Tensor) else batch
+
+        takes_tensor = not more and isinstance(self.collate(self.prepare_all(["a"])), Tensor)
+        return TextSide(nn.Sequential(OneInput(name), self) if takes_tensor else self, reader, inputs)
+
+
+def no_checkpointing(name: str) -> EncoderError:
+    """The error for a model that cannot compute its activations again."""
+    return EncoderError(
+        f"checkpointing: {name} has no switch for computing activations again.",
+        hint="leave it out; optimiser.chunk (GradCache) bounds the memory of any model",
+        code="no-switch-computing-activations",
+    )
+
+
+class Tower(Backbone):
+    """A backbone with a head, and so a backbone again; without one, a head over vectors that a frozen encoder gave and
+    the store keeps."""
+
+    kind: ClassVar[str] = "towers"
 
     def __init__(self, backbone: Backbone | None, head: Head) -> None:
         super().__init__()
         self.backbone = backbone
         self.head = head
+        self.outputs = head.spec.outputs
+
+    @property
+    def reader(self) -> TowerReader:
+        """That of the backbone."""
+        return own_backbone(self.backbone).reader
 
     @property
     def inputs(self) -> int:
@@ -276,14 +467,39 @@ class Tower(nn.Module):
         return self.head.spec.inputs
 
     def forward(self, inputs: Inputs) -> Tensor:
-        """(n, dimension) vectors of a batch; not normalised."""
+        """(n, outputs) vectors of a batch; not normalised."""
         vectors: Tensor = self.head(inputs if self.backbone is None else self.backbone(inputs))
         return vectors
 
     def project(self, vectors: Tensor) -> Tensor:
-        """(n, dimension) vectors from those of a frozen encoder, in use."""
+        """(n, outputs) vectors from those of a frozen encoder, in use."""
         projected: Tensor = self.head(vectors)
         return projected
+
+    def spec(self) -> dict[str, Any]:
+        """The shapes of backbone and head."""
+        backbone = own_backbone(self.backbone)
+        return {"head": self.head.spec.to_dict(), "backbone": {"kind": backbone.kind, **backbone.spec()}}
+
+    def files(self) -> dict[str, bytes]:
+        """Those of the backbone."""
+        return own_backbone(self.backbone).files()
+
+    @classmethod
+    def load(cls, folder: Path, spec: Mapping[str, Any]) -> Self:
+        """See `Backbone.load`."""
+        known = dict(spec["backbone"])
+        module, _, name = BACKBONES.get(known.pop("kind")).partition(":")
+        backbone: Backbone = getattr(import_module(module), name).load(folder, known)
+        return cls(backbone, Head(HeadSpec.from_dict(spec["head"])))
+
+    def pretrained_modules(self) -> Sequence[nn.Module]:
+        """Those of the backbone."""
+        return () if self.backbone is None else self.backbone.pretrained_modules()
+
+    def checkpoint_gradients(self) -> None:
+        """In the backbone."""
+        own_backbone(self.backbone).checkpoint_gradients()
 
 
 def own_backbone(backbone: Backbone | None) -> Backbone:
@@ -300,31 +516,26 @@ class PixelBackbone(Backbone):
 
     # A quarter of the memory traffic of floats, and the threads that prepare do no arithmetic.
 
-    modality = "image"
     _scale: Tensor
     _shift: Tensor
 
     def __init__(self, size: int, shorter: int) -> None:
-        super().__init__()
+        made = ImageInput((size, size), "imagenet", "crop", shorter, "bilinear")
+
+        def sized(image: Image) -> NDArray[np.uint8]:
+            return np.ascontiguousarray(np.asarray(image).transpose(2, 0, 1))
+
+        def pixels(images: Sequence[Image]) -> list[NDArray[np.uint8]]:
+            for image in images:
+                check_sliver(image, made.shorter)
+            return [np.ascontiguousarray(made.prepare(image).transpose(2, 0, 1)) for image in images]
+
+        super().__init__(TowerReader(self.kind, "image", pixels, stacked_pixels, made.to_dict, prepare_sized=sized))
         self.size = size
-        self._input = ImageInput((size, size), "imagenet", "crop", shorter, "bilinear")
         mean, deviation = (torch.tensor(values, dtype=torch.float64) for values in NORMALISATIONS["imagenet"])
         # (p/255 - m)/s = p·1/(255 s) - m/s; constants, so they are no part of a checkpoint.
         self.register_buffer("_scale", (1 / (255 * deviation)).float().view(3, 1, 1), persistent=False)
         self.register_buffer("_shift", (mean / deviation).float().view(3, 1, 1), persistent=False)
-
-    def prepare(self, item: Image) -> NDArray[np.uint8]:
-        """One upright RGB image to (3, size, size) bytes; raises `ImageError` for a sliver that would blow up."""
-        check_sliver(item, self._input.shorter)
-        return np.ascontiguousarray(self._input.prepare(item).transpose(2, 0, 1))
-
-    def prepare_sized(self, item: Image) -> NDArray[np.uint8]:
-        """One RGB image of `size` × `size` pixels to bytes, as it is."""
-        return np.ascontiguousarray(np.asarray(item).transpose(2, 0, 1))
-
-    def collate(self, prepared: Sequence[Any]) -> Tensor:
-        """(n, 3, size, size) uint8."""
-        return torch.from_numpy(np.stack(prepared))
 
     def forward(self, inputs: Inputs) -> Tensor:
         """(n, outputs) features of (n, 3, size, size) bytes."""
@@ -337,10 +548,6 @@ class PixelBackbone(Backbone):
     @abstractmethod
     def features(self, pixels: Tensor) -> Tensor:
         """(n, outputs) features of (n, 3, size, size) normalised pixels."""
-
-    def preprocessing(self) -> dict[str, Any]:
-        """Size, resize rule, interpolation and normalisation."""
-        return self._input.to_dict()
 
 
 # A head over several vectors for each item: each is brought into the common space by itself (late interaction).

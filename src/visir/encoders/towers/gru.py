@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from visir.encoders.intake import UNSPACED
-from visir.encoders.towers.base import LENGTHS, Backbone, Inputs
+from visir.encoders.towers.base import LENGTHS, Backbone, Inputs, TowerReader
 from visir.errors import EncoderError
 from visir.files import open_binary, read_lines
 
@@ -219,13 +219,13 @@ class WordVocabulary:
             offsets.append(len(flat))
         return np.array(flat, np.int32), np.array(offsets, np.int64)
 
-    def save(self, path: Path) -> None:
+    def to_bytes(self) -> bytes:
         """One word per line, UTF-8."""
-        path.write_bytes("".join(f"{word}\n" for word in self.words).encode())
+        return "".join(f"{word}\n" for word in self.words).encode()
 
     @classmethod
     def load(cls, path: Path) -> WordVocabulary:
-        """Read what `save` wrote."""
+        """Read a file of `to_bytes`."""
         return cls(read_lines(path))
 
 
@@ -324,6 +324,15 @@ def _is_number(text: bytes) -> bool:
 VOCABULARY_FILE = "vocabulary.txt"
 
 
+def _collate(prepared: Sequence[Any]) -> dict[str, Tensor]:
+    """`ids` (n, L) int64, padded with 0 to the longest, and `lengths` (n,) int64."""
+    lengths = np.array([len(ids) for ids in prepared], np.int64)
+    ids = np.full((len(prepared), lengths.max(initial=1)), PADDING, np.int64)
+    for row, sequence in zip(ids, prepared, strict=True):
+        row[: len(sequence)] = sequence
+    return {"ids": torch.from_numpy(ids), LENGTHS: torch.from_numpy(lengths)}
+
+
 class GRUBackbone(Backbone):
     """Word embeddings, then a gated recurrent unit (Cho et al. 2014), then one vector per text.
 
@@ -342,7 +351,6 @@ class GRUBackbone(Backbone):
     """
 
     kind = "gru"
-    modality = "text"
 
     def __init__(
         self,
@@ -354,7 +362,15 @@ class GRUBackbone(Backbone):
         layers: int = 1,
         pooling: Literal["last", "mean", "max"] = "last",
     ) -> None:
-        super().__init__()
+        super().__init__(
+            TowerReader(
+                self.kind,
+                "text",
+                prepare=lambda texts: [vocabulary.encode([text])[0] for text in texts],  # at least one id
+                collate=_collate,
+                values=lambda: {"words": TOKENISER, "vocabulary": len(vocabulary)},
+            )
+        )
         self.vocabulary = vocabulary
         self.pooling = pooling
         self.outputs = hidden * (2 if bidirectional else 1)
@@ -383,18 +399,6 @@ class GRUBackbone(Backbone):
             self.embedding.weight[has_vector] = vectors
         self._from_file = True
         return int(pretrained.has_vector.sum())
-
-    def prepare(self, item: str) -> NDArray[np.int32]:
-        """The ids of the words, at least one."""
-        return self.vocabulary.encode([item])[0]
-
-    def collate(self, prepared: Sequence[Any]) -> dict[str, Tensor]:
-        """`ids` (n, L) int64, padded with 0 to the longest, and `lengths` (n,) int64."""
-        lengths = np.array([len(ids) for ids in prepared], np.int64)
-        ids = np.full((len(prepared), lengths.max(initial=1)), PADDING, np.int64)
-        for row, sequence in zip(ids, prepared, strict=True):
-            row[: len(sequence)] = sequence
-        return {"ids": torch.from_numpy(ids), LENGTHS: torch.from_numpy(lengths)}
 
     def forward(self, inputs: Inputs) -> Tensor:
         """(n, outputs); `lengths` on the CPU, wherever `ids` are."""
@@ -443,17 +447,13 @@ class GRUBackbone(Backbone):
             "pooling": self.pooling,
         }
 
-    def preprocessing(self) -> dict[str, Any]:
-        """How texts become words."""
-        return {"words": TOKENISER, "vocabulary": len(self.vocabulary)}
-
-    def save(self, folder: Path) -> None:
-        """Write the words."""
-        self.vocabulary.save(folder / VOCABULARY_FILE)
+    def files(self) -> dict[str, bytes]:
+        """The words."""
+        return {VOCABULARY_FILE: self.vocabulary.to_bytes()}
 
     @classmethod
     def load(cls, folder: Path, spec: Mapping[str, Any]) -> Self:
-        """From what `save` wrote."""
+        """See `Backbone.load`."""
         return cls(WordVocabulary.load(folder / VOCABULARY_FILE), **spec)
 
     def pretrained_modules(self) -> Sequence[nn.Module]:
