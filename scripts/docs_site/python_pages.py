@@ -71,7 +71,7 @@ PARTS: dict[str, Part] = {
         "visir.encoders.towers",
         "Networks of one side that visir trains.",
         (
-            *("visir.encoders.towers.base.Backbone", "visir.encoders.towers.base.Tower"),
+            *(f"visir.encoders.towers.base.{name}" for name in ("Backbone", "TowerReader", "Tower")),
             *("visir.encoders.towers.base.HeadSpec", "visir.encoders.towers.base.Head"),
             *("visir.encoders.towers.resnet.ResNetBackbone", "visir.encoders.towers.resnet.SmallCNNBackbone"),
             *("visir.encoders.towers.gru.GRUBackbone", "visir.encoders.towers.gru.WordVocabulary"),

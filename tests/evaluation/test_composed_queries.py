@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from composed_toys import COLOURS, Colours, mixing, paint, places
+from PIL import Image
 
 import visir
 from refusals import refused
@@ -46,6 +47,17 @@ def test_the_sum_by_hand(tmp_path: Path) -> None:
     assert vectors.encoder.name == "colours?compose=sum(0.25)"
     assert encode_items(compose(Colours(), "text"), task.queries)["q1"].tolist() == [0, 255, 0]  # type: ignore[index]
     assert encode_items(compose(Colours(), "image"), task.queries)["q1"].tolist() == [255, 0, 0]  # type: ignore[index]
+
+
+def test_at_once_and_through_the_store_a_sum_has_the_same_bits(tmp_path: Path) -> None:
+    paint(tmp_path)
+    encoder = compose(Colours(), "sum(0.3)")
+    texts = ["cyan yellow yellow", "red cyan", "green"]
+    items = Items(pa.array(["a", "b", "c"]), pa.array(texts), places(["blue", "yellow", "cyan"]), tmp_path, "queries")
+    kept = encode_items(encoder, items)
+    pictures = [Image.open(tmp_path / f"{name}.png").convert("RGB") for name in ("blue", "yellow", "cyan")]
+    at_once = encoder.embed_texts_with_images(texts, pictures)
+    assert np.array_equal(at_once, kept.vectors)  # type: ignore[union-attr]
 
 
 def test_the_sum_finds_what_neither_half_finds(tmp_path: Path) -> None:

@@ -208,23 +208,35 @@ def to_device(inputs: Inputs, device: str | torch.device) -> Inputs:
 
 @dataclass(frozen=True)
 class TowerReader:
-    """How pictures or texts become what a network takes: no weights, so copies of a tower share it. Thread-safe."""
+    """How pictures or texts become what a network takes: no weights, so copies of a tower share it. Thread-safe.
 
-    # The same in training and in use: augmentation changes the picture, or the words, before or after it, never inside.
+    It is the same in training and in use: augmentation changes the picture, or the words, before or after it.
 
-    family: str  # of the library that it is of: a key of `PRETRAINED_TOWERS`; of a network from scratch its kind
+    Attributes:
+        family: The library that it is of, a key of `visir.encoders.families.PRETRAINED_TOWERS`; of a network from
+            scratch its kind.
+        modality: What it reads.
+        prepare: From upright RGB images of PIL, or texts, to an entry for each.
+        collate: From those to one batch on the CPU: stacked, or padded to the longest.
+        values: Everything in it that changes the numbers, for the encoder's card.
+        limit: As `Encoder.text_limit`.
+        text_inputs: What `prepare` and `collate` make of texts, made without PyTorch; None where that cannot be.
+        levels: Turns pictures as bytes, which `prepare_levels` gives, into what `prepare` gives; None where there is no
+            such form.
+        prepare_levels: From images to bytes (3, H, W).
+        prepare_sized: As `Backbone.prepare_sized`, where that is another way.
+    """
+
+    family: str
     modality: Modality
-    prepare: Callable[[Sequence[Any]], list[Any]]  # upright RGB images of PIL, or texts, to an entry each
-    collate: Callable[[Sequence[Any]], Inputs]  # those to one batch on the CPU: stacked, or padded to the longest
-    values: Callable[[], dict[str, Any]]  # everything in it that changes the numbers, for the encoder's card
-    limit: Callable[[], TextLimit | None] = lambda: None  # as `Encoder.text_limit`
-    # What `prepare` and `collate` make of texts, made without PyTorch; None where only PyTorch's libraries can.
+    prepare: Callable[[Sequence[Any]], list[Any]]
+    collate: Callable[[Sequence[Any]], Inputs]
+    values: Callable[[], dict[str, Any]]
+    limit: Callable[[], TextLimit | None] = lambda: None
     text_inputs: Callable[[], TextInputs | None] = lambda: None
-    # Turns what `prepare_levels` gives, pictures as bytes (3, H, W), into what `prepare` gives; None where there is no
-    # such form.
     levels: GreyLevels | None = None
     prepare_levels: Callable[[Sequence[Any]], list[Any]] | None = None
-    prepare_sized: Callable[[Any], Any] | None = None  # as `Backbone.prepare_sized`, where that is another way
+    prepare_sized: Callable[[Any], Any] | None = None
 
     def prepared(self, items: Sequence[Any], *, as_bytes: bool = False) -> list[Any]:
         """As `prepare`; on demand pictures as bytes, where there is such a form."""
