@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -18,9 +18,6 @@ from visir.encoders.checkpoints import read_weights, save_weights
 from visir.encoders.families import ADAPTER_FILE
 from visir.encoders.models.hub import check_configurations
 from visir.errors import ConfigurationError, EncoderError, nearest, require
-
-if TYPE_CHECKING:
-    from visir.encoders.towers.pretrained_backbone import PretrainedBackbone
 
 ADAPTER = "default"
 """The name under which peft holds the one adapter of a network."""
@@ -266,8 +263,8 @@ _BASE = "visir_base"
 """Metadata of the file of weights: the hash over the weights of the base."""
 
 
-def write_adapter(folder: Path, backbones: Sequence[PretrainedBackbone]) -> None:
-    """Write the adapters of one or both towers of a model as one folder of peft's."""
+def write_adapter(folder: Path, backbones: Sequence[Any]) -> None:
+    """Write the adapters of one or both towers of a model, `PretrainedBackbone`s, as one folder of peft's."""
     # `PeftModel.from_pretrained(MODEL, folder)` reads it over the whole model.
     assert backbones[0].adapter is not None
     base, config = backbones[0].adapter
