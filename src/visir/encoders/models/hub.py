@@ -191,7 +191,11 @@ class ModelFiles:
         """The files with weights, in the order of their names: safetensors if there are any, otherwise PyTorch's."""
         # Fetches them, and every file that is not there yet, when the model is on the hub.
         if self.hub is not None:
-            _fetch(self.hub, self.revision, parts=self.parts, code=self.code is not None)
+            patterns = [*SMALL_FILES, SAFETENSORS, *([CODE] if self.code is not None else [])]
+            if self.parts:
+                patterns += [f"*/{SAFETENSORS}", f"*/{TORCH_BIN}"]
+            if not any(snapshot(self.hub, self.revision, patterns).glob(SAFETENSORS)):
+                snapshot(self.hub, self.revision, [*patterns, TORCH_BIN])
         self.check_configurations()
         files = [path for folder in self.folders for path in _weights_in(folder)]
         if not files and self.hub is not None:
@@ -344,15 +348,6 @@ def find_model(name: str, revision: str | None, *, parts: bool = False, code: Tr
         raise no_such_folder(name)
     place = snapshot(name, revision, [*CONFIGURATIONS, *([CODE] if code else [])])
     return ModelFiles(place, place.name, parts, hub=name, code=code)
-
-
-def _fetch(name: str, revision: str | None, *, parts: bool, code: bool) -> None:
-    patterns = [*SMALL_FILES, SAFETENSORS, *([CODE] if code else [])]
-    if parts:
-        patterns += [f"*/{SAFETENSORS}", f"*/{TORCH_BIN}"]
-    place = snapshot(name, revision, patterns)
-    if not any(place.glob(SAFETENSORS)):
-        snapshot(name, revision, [*patterns, TORCH_BIN])
 
 
 _SHAPES: dict[str, tuple[Callable[[object], bool], str]] = {

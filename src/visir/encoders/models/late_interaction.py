@@ -157,13 +157,9 @@ class LateInteractionEncoder(Encoder):
     batch_size = 8
 
     def __init__(self, name: str, model: Any, files: ModelFiles, settings: Mapping[str, Any], device: str) -> None:
-        # asked: The values of the options of the name.
-        self._model, self._device, self._vectors, self._template = (
-            model,
-            device,
-            settings["vectors"],
-            settings["template"],
-        )
+        # settings: The values of the options of the name.
+        self._model, self._device = model, device
+        self._vectors, self._template = settings["vectors"], settings["template"]
         self._processor = _processor_of(files.folder, settings["processor"], settings["image_tokens"])
         self._tokenizer: Any = self._processor.tokenizer
         self._image_token = int(self._processor.image_token_id)  # what stands for a piece of a picture
@@ -257,6 +253,7 @@ class LateInteractionEncoder(Encoder):
     def _collated(self, prepared: Sequence[Mapping[str, Tensor]]) -> Inputs:
         """One batch of pictures that were prepared one by one: as the processor makes it of all at once."""
         import torch
+        from torch.nn.functional import pad
 
         side, width = self._tokenizer.padding_side, max(inputs["input_ids"].shape[1] for inputs in prepared)
         batch: Inputs = {}
@@ -264,13 +261,13 @@ class LateInteractionEncoder(Encoder):
             values = [inputs[name] for inputs in prepared]
             if name in _PADDED:
                 filling = int(self._tokenizer.pad_token_id) if name == "input_ids" else 0
-                values = [_pad(value, width - value.shape[-1], value.ndim - 1, side, filling) for value in values]
-                batch[name] = torch.cat(values, 1 if name == "position_ids" and values[0].ndim == 3 else 0)
-            else:
-                if len({value.shape[1:] for value in values}) > 1:  # as many patches or tiles as the picture needs
-                    most = max(value.shape[1] for value in values)
-                    values = [_pad(value, most - value.shape[1], 1, "right", 0) for value in values]
-                batch[name] = torch.cat(values)
+                lacking = [width - value.shape[-1] for value in values]
+                ends = [(0, count) if side == "right" else (count, 0) for count in lacking]
+                values = [pad(value, end, value=filling) for value, end in zip(values, ends, strict=True)]
+            elif len({value.shape[1:] for value in values}) > 1:  # as many patches or tiles as the picture needs
+                most = max(value.shape[1] for value in values)
+                values = [pad(value, (0, 0) * (value.ndim - 2) + (0, most - value.shape[1])) for value in values]
+            batch[name] = torch.cat(values, 1 if name == "position_ids" and values[0].ndim == 3 else 0)
         return batch
 
     def _image_values(self, backend: str) -> dict[str, Any]:
@@ -290,10 +287,8 @@ class LateInteractionEncoder(Encoder):
 
     def _text_values(self) -> dict[str, Any]:
         """Everything that is done to a text, as plain values, for the card. `{}` is its place in the prompt."""
-        prompts = {
-            role: str(self._tokenizer.decode(self._tokens(["{}"], role)["input_ids"][0]))
-            for role in ("query", "document")
-        }
+        roles: tuple[Role, ...] = ("query", "document")
+        prompts = {role: str(self._tokenizer.decode(self._tokens(["{}"], role)["input_ids"][0])) for role in roles}
         return {
             "tokenizer": type(self._tokenizer).__name__.removesuffix("Fast"),
             "vocabulary": vocabulary_hash(self._tokenizer),
@@ -307,15 +302,11 @@ class LateInteractionEncoder(Encoder):
         if not self.distinguishes_roles:
             return dict(self._processor.process_queries(text=texts))  # their authors know texts as queries only
         conversations = [[{"role": "user", "content": [{"type": "text", "text": text}]}] for text in texts]
-        return dict(
-            self._processor.apply_chat_template(
-                conversations,
-                task=role,
-                tokenize=True,
-                return_dict=True,
-                processor_kwargs={"padding": True, "return_tensors": "pt"},
-            )
+        padded = {"padding": True, "return_tensors": "pt"}
+        inputs: Any = self._processor.apply_chat_template(
+            conversations, task=role, tokenize=True, return_dict=True, processor_kwargs=padded
         )
+        return dict(inputs)
 
     def _cut(self, texts: list[str]) -> list[str]:
         encoded = self._tokenizer(texts, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
@@ -390,17 +381,6 @@ def _limit_pixels(folder: Path, processor: Any, tokens: int) -> None:
         fewest = -(-least // (pixels // tokens))
         raise EncoderError(f"{folder}: image_tokens={tokens} is too few.", hint=f"at least {fewest}")
     processor.size = {**dict(processor.size), "longest_edge": pixels}
-
-
-def _pad(value: Tensor, missing: int, axis: int, side: str, filling: int) -> Tensor:
-    import torch
-
-    if missing == 0:
-        return value
-    shape = list(value.shape)
-    shape[axis] = missing
-    padding = torch.full(shape, filling, dtype=value.dtype)
-    return torch.cat([value, padding] if side == "right" else [padding, value], axis)
 
 
 def grid_positions(model: Any, inputs: Inputs, image_token: int) -> Inputs:

@@ -221,13 +221,6 @@ class SentenceTokens(EncoderOver):
         return [self.sentences.tokenizer.convert_ids_to_tokens(ids[present].tolist()) for ids, present in pieces]
 
 
-def _tokens_of(sentences: Encoder, vectors: str, name: str) -> SentenceTokens:
-    """The vectors of the tokens that an encoder of sentences pools."""
-    if not isinstance(sentences, SentenceEncoder) or "text" not in sentences.modalities:
-        raise EncoderError(f"{name}: this model has no vectors of tokens to pool.", hint="leave out vectors=")
-    return SentenceTokens(sentences, vectors, name)
-
-
 # Shorter and coarser vectors of an encoder: `?dimension=256` and `?quantise=int8|binary`.
 
 Quantisation = Literal["int8", "binary"]
@@ -377,11 +370,13 @@ def load_files(name: str, files: ModelFiles, device: str | None, dtype: str) -> 
     plain = {key: value for key, value in options.items() if key not in (*REDUCING, "vectors")}
     if kind == CROSS_ENCODER:
         raise refuse_cross_encoder(bare)
-    if not kind and (dual := _dual_class(files)):
-        if dual not in READ_ALIKE:
+    config = {} if kind else read_configuration(files.folder / "config.json")
+    dual = kind_of(config, files.folder) if config and is_native(model_type_of(config)) else None
+    if dual is not None and len(dual.modalities) > 1:  # saved without `modules.json`
+        if dual.class_name not in READ_ALIKE:
             raise EncoderError(
-                f"{bare}: a {dual} of transformers. sentence-transformers reads it too, but does not know how its "
-                "family pads and cuts texts, so its vectors can be others.",
+                f"{bare}: a {dual.class_name} of transformers. sentence-transformers reads it too, but does not know "
+                "how its family pads and cuts texts, so its vectors can be others.",
                 hint=f"leave st: out: {files.hub or files.folder}",
                 code="st-not-needed",
             )
@@ -398,7 +393,9 @@ def load_files(name: str, files: ModelFiles, device: str | None, dtype: str) -> 
     picked = COMPILED if is_compiled else pick_device(device)
     encoder = load(SentenceRequest(kind, name if plain == options else whole, files, plain, picked, dtype))
     if "vectors" in options and not reducing:
-        return _tokens_of(encoder, options["vectors"], name)
+        if not isinstance(encoder, SentenceEncoder) or "text" not in encoder.modalities:
+            raise EncoderError(f"{name}: this model has no vectors of tokens to pool.", hint="leave out vectors=")
+        return SentenceTokens(encoder, options["vectors"], name)
     if not reducing:
         return encoder
     if "vectors" in options or encoder.form != "dense":
@@ -408,13 +405,6 @@ def load_files(name: str, files: ModelFiles, device: str | None, dtype: str) -> 
             code="dense-vectors-makes-others",
         )
     return ReducedEncoder(encoder, name=name, dimension=dimension, quantise=options.get("quantise"))  # type: ignore[arg-type]  # checked there
-
-
-def _dual_class(files: ModelFiles) -> str | None:
-    """The class of a model of transformers with both towers, saved without `modules.json`; None for any other."""
-    config = read_configuration(files.folder / "config.json")
-    kind = kind_of(config, files.folder) if config and is_native(model_type_of(config)) else None
-    return kind.class_name if kind is not None and len(kind.modalities) > 1 else None
 
 
 def load_cross_encoder(name: str, device: str | None, dtype: str, revision: str | None) -> CrossEncoder | None:

@@ -97,8 +97,11 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
     if (saved_as := sentence_class(files.folder)) == CROSS_ENCODER:
         raise refuse_cross_encoder(bare)
     path = files.folder / "config.json"
-    if saved_as in SENTENCE_CLASSES and (saved_as == MULTI_VECTOR or not _has_both_towers(files.folder)):
-        return _read_by(saved_as, name, files, device, dtype)
+    if saved_as in SENTENCE_CLASSES:
+        dense = saved_as != MULTI_VECTOR and path.is_file()
+        whole = kind_of(read_configuration(path), files.folder) if dense else None
+        if whole is None or len(whole.modalities) == 1:  # transformers alone reads those of two towers
+            return _read_by(saved_as, name, files, device, dtype)
     if not path.is_file():
         if (files.folder / ADAPTER_FILE).is_file():
             return _read_by("adapter", name, files, device, dtype)
@@ -158,13 +161,6 @@ def _read_by(kind: str, name: str, files: ModelFiles, device: str | None, dtype:
     """A model that another reader has."""
     encoder: Encoder = load_target(READERS.get(kind))(name, files, device, dtype)
     return encoder
-
-
-def _has_both_towers(folder: Path) -> bool:
-    """Whether `transformers` alone reads a model that sentence-transformers saved."""
-    path = folder / "config.json"
-    kind = kind_of(read_configuration(path), folder) if path.is_file() else None
-    return kind is not None and len(kind.modalities) > 1
 
 
 # Which reader, and which class of transformers, a `config.json` belongs to.
@@ -597,8 +593,7 @@ def pooled_image(model: Any, pixels: PixelInputs, pooling: str) -> Tensor:
 def pooled_text(model: Any, tokens: Mapping[str, Tensor]) -> Tensor:
     """(n, width) vectors of a batch of texts: the projection where the tower has one, else its own pooled vector."""
     output = model(**tokens)
-    projected = getattr(output, "text_embeds", None)
-    pooled: Tensor = output.pooler_output if projected is None else projected
+    pooled: Tensor = output.pooler_output if getattr(output, "text_embeds", None) is None else output.text_embeds
     return pooled
 
 
@@ -630,7 +625,11 @@ def load_towers(
         if "image" in kind.modalities:
             chosen = {option: checks[option] for option in ("processor", "pooling", "patches")}
             towers["image"] = image = image_tower(kind, model, files.folder, **chosen)
-            check_tower(name, image, files.folder, model.config, device)
+            if image.reader.collate is not collate_patches:
+                configs = (getattr(model.config, side, None) for side in ("vision_config", "image_config"))
+                size = getattr(next(filter(None, configs), model.config), "image_size", None)
+                sizes = [size] if isinstance(size, int) or (isinstance(size, list | tuple) and len(size) == 2) else []
+                check_pictures(name, image, processor_file(files.folder).name, sizes, device)
             find_outputs(image, kind, device)
         if "text" in kind.modalities:
             chosen = {option: checks[option] for option in ("template", "max_length")}
@@ -788,16 +787,6 @@ def image_tower(
         prepare_levels=None if plain is None else (lambda images: [plain.grey_levels(image) for image in images]),
     )
     return _tower(kind, model, folder, row, reader, {"processor": made.backend, "pooling": pooling})
-
-
-def check_tower(name: str, tower: PretrainedBackbone, folder: Path, config: Any, device: str) -> None:
-    """Raise `EncoderError` where the pictures of the processor are none that the model takes."""
-    if tower.reader.collate is collate_patches:
-        return
-    vision = getattr(config, "vision_config", None) or getattr(config, "image_config", None) or config
-    size = getattr(vision, "image_size", None)
-    sizes = [size] if isinstance(size, int) or (isinstance(size, list | tuple) and len(size) == 2) else []
-    check_pictures(name, tower, processor_file(folder).name, sizes, device)
 
 
 def text_tower(
