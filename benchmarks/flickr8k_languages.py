@@ -39,9 +39,9 @@ from visir.files import data_directory, read_json
 from visir.records import TASKS, Collection
 from visir.stats import adjust, difference
 from visir.studies.trial import CHECKPOINT, DualEncoderTrial, run_trials
-from visir.training.folder import CURVE_FILE
 from visir.training.recipe import read_recipe
 from visir.training.shipped import find_recipe
+from visir.training.trained import CURVE_FILE
 
 LANGUAGES = {"en": "English", "de": "German", "fr": "French", "cs": "Czech", "zh": "Chinese"}
 ALL = "all"

@@ -29,9 +29,9 @@ from visir.files import read_json
 from visir.records import TASKS
 from visir.stats import adjust, difference
 from visir.studies.trial import CHECKPOINT, DualEncoderTrial, run_trials
-from visir.training.folder import CURVE_FILE
 from visir.training.recipe import read_recipe
 from visir.training.shipped import find_recipe
+from visir.training.trained import CURVE_FILE
 
 STUDY: dict[str, tuple[str, str | None]] = {
     "flickr8k-gru": ("InfoNCE", None),

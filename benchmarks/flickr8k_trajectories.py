@@ -23,8 +23,7 @@ from visir.files import read_json
 from visir.reports.plots import INK, SERIES, drawing
 from visir.storage import new_file
 from visir.studies.trial import CHECKPOINT
-from visir.training.folder import CURVE_FILE
-from visir.training.trained import STEPS_FILE, read_steps
+from visir.training.trained import CURVE_FILE, STEPS_FILE, read_steps
 from visir_papers.figures import Trajectory, ltd_trajectories
 
 KINDS = {

@@ -48,10 +48,10 @@ import random_models
 import visir
 from visir.errors import EncoderError
 from visir.records import Embeddings, EncoderCard, MultiVectorEmbeddings, Qrels, strings
-from visir.retrieval.dense import FlatIndex
 from visir.retrieval.exact import search, search_both
+from visir.retrieval.kinds import build_index
 from visir.threads import usable_cores
-from visir.training.loop import peak_memory
+from visir.training.processes import peak_memory
 
 TOLERANCE = 1e-4
 """How far unit vectors of float32 on two devices may lie apart: rounding gives about 1e-6, TF32 about 1e-3."""
@@ -275,7 +275,7 @@ def searching(bench: Bench) -> Iterator[Row]:
 
 def _single_vectors(bench: Bench, rng: np.random.Generator) -> Row:
     """An index on the cores and on the device, where the second search finds the vectors already."""
-    index = FlatIndex.build(vectors(rng, "image", bench.scale.vectors))
+    index = build_index(vectors(rng, "image", bench.scale.vectors), "exact")
     queries = vectors(rng, "text", bench.scale.queries)
     few = queries.take(np.arange(2))
     index.search(few, 10)  # warms up

@@ -23,12 +23,13 @@ from numpy.typing import NDArray
 from visir.training.build import build_model
 from visir.training.data import open_splits
 from visir.training.examples import build_examples
-from visir.training.fit import DualEncoder, Training
-from visir.training.inputs.base import EpochRandom
-from visir.training.learner import Processes
-from visir.training.loop import Share, StepPosition
+from visir.training.inputs import EpochRandom
+from visir.training.learner import DualEncoder
+from visir.training.loop import update
+from visir.training.processes import Processes, Share
 from visir.training.recipe import Recipe, read_recipe
 from visir.training.shipped import find_recipe
+from visir.training.state import Training
 
 RESNET = ("image.tower=resnet", "image.weights=random", "image.size=224", "optimiser.batch=16")
 MODELS: Mapping[str, Sequence[str]] = {
@@ -67,7 +68,7 @@ def measured(model: str, steps: int) -> tuple[int, NDArray[np.float64]]:
         without = time.perf_counter()
         batch = stamped.train.batch(rows, draw)
         with_shortcuts = time.perf_counter()
-        stamped.loop.update([share], iter([batch]), StepPosition(0, step, 1.0))
+        update(stamped, [share], iter([batch]), step)
         done = time.perf_counter()
         times.append([without - begun, with_shortcuts - without, done - without])
     return size, 1000 * np.median(times[WARM_UP:], axis=0)

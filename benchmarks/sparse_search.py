@@ -26,8 +26,9 @@ import pyarrow as pa
 
 from sparse_data import vectors
 from visir.records import EncoderCard, SparseEmbeddings, Vocabulary
+from visir.retrieval.index import Index
+from visir.retrieval.kinds import build_index
 from visir.retrieval.shard_runs import best_of, kth_scores, share_found
-from visir.retrieval.sparse.inverted import InvertedIndex
 
 SETTINGS: list[dict[str, int]] = [
     {}, {"budget": 20_000}, {"budget": 40_000}, {"budget": 80_000}, {"budget": 160_000}, {"budget": 320_000},
@@ -61,12 +62,12 @@ def main() -> None:
     forms = {"expanded": given["expanded"], "plain": given["plain"]}
     print(f"{len(documents):,} documents, {len(documents.terms) / len(documents):.0f} terms each; memory {memory()}")
     with tempfile.TemporaryDirectory() as folder:
-        warm = InvertedIndex.build(documents.select(documents.ids[:2000]))  # compiles, or reads compiled code
+        warm = build_index(documents.select(documents.ids[:2000]), "inverted")  # compiles, or reads compiled code
         for queries in forms.values():
             warm.search(queries, threads=1)
             warm.search(queries, threads=1, budget=100, first=queries)
         start, wall = time.process_time(), time.perf_counter()
-        index = InvertedIndex.build(documents, Path(folder) / "index")
+        index = build_index(documents, "inverted", Path(folder) / "index")
         spent = time.process_time() - start
         print(f"built on disk in {spent:.1f} s of processor time, {time.perf_counter() - wall:.1f} s; {index.info()}")
         row("system", "queries", "top", "q/s", "single q/s", "recall")
@@ -81,7 +82,7 @@ def main() -> None:
     print(f"peak memory, everything: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.1f} GB")
 
 
-def measure_visir(index: InvertedIndex, forms: dict[str, Any], depths: list[int]) -> dict[tuple[str, int], Any]:
+def measure_visir(index: Index[Any], forms: dict[str, Any], depths: list[int]) -> dict[tuple[str, int], Any]:
     """Every setting at every depth; the exact k-th best scores, by which the others are judged."""
     truth = {}
     for k in depths:

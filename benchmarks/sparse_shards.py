@@ -20,8 +20,9 @@ from typing import Any
 from sparse_data import documents_between, vectors
 from visir.records import Run
 from visir.retrieval import merge_shards
+from visir.retrieval.index import Index
+from visir.retrieval.kinds import build_index
 from visir.retrieval.shard_runs import kth_scores, share_found
-from visir.retrieval.sparse.inverted import InvertedIndex
 
 SETTINGS: list[dict[str, int]] = [{}, {"budget": 80_000}, {"budget": 160_000}, {"budget": 320_000}]
 K = 10
@@ -61,11 +62,11 @@ def main() -> None:
         )
 
 
-def build(first: int, last: int, folder: Path) -> tuple[InvertedIndex, float]:
+def build(first: int, last: int, folder: Path) -> tuple[Index[Any], float]:
     """The index of a shard, and the processor time of building it; the vectors are forgotten."""
     documents: Any = documents_between(first, last)
     start = time.process_time()
-    index = InvertedIndex.build(documents, folder)
+    index = build_index(documents, "inverted", folder)
     return index, time.process_time() - start
 
 

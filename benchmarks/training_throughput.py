@@ -6,7 +6,7 @@ The rival is what PCME's, LTD's and VSE++'s training scripts do: a `Dataset` wit
 the caption in Python (here `re.findall` and a dictionary, far cheaper than their NLTK), opens, decodes, crops and flips
 the photo with torchvision, and a `DataLoader` with as many workers as cores; then the towers, InfoNCE, a backward pass,
 clipping and AdamW. Both sides train the very same network from the same weights, with the same augmentation, batch and
-number of torch threads, and `visir.training.fit` does everything else that it does (the log of steps, seeds, checks).
+number of torch threads, and `visir.training.loop` does everything else that it does (the log of steps, seeds, checks).
 
 - cnn: a small CNN on 64 × 64 pixels and a GRU, from scratch, the model of the recipe scenes-vse (visir keeps decoded
   photos, their shorter side 128 pixels)
@@ -52,7 +52,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 from torchvision import transforms
 
-import visir.training.fit as training_module
+import visir.training.loop as training_module
 from visir.collections import open_collection
 from visir.collections.images import ImageReader
 from visir.encoders.base import Encoder
@@ -65,9 +65,10 @@ from visir.threads import usable_cores
 from visir.training.build import build_model
 from visir.training.data import Splits, image_rows_of
 from visir.training.examples import build_examples
-from visir.training.fit import DualEncoder, fit
-from visir.training.objectives.base import VectorPairs
+from visir.training.learner import DualEncoder
+from visir.training.loop import fit
 from visir.training.recipe import Recipe
+from visir.training.similarities import VectorPairs
 
 EPOCHS = 2
 TRAINED_EPOCHS = 12

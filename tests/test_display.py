@@ -133,7 +133,7 @@ def test_a_public_class_with_many_values_does_not_print_them() -> None:
 def test_a_repr_says_what_matters(things: dict[str, Any]) -> None:
     assert repr(things["collection"]).startswith("Collection(scenes: 30 images, 150 captions)\n  splits: test 3, ")
     assert repr(things["evaluation"]).startswith("Evaluation(first on scenes, split all)\n  i2t: R@1 ")
-    assert repr(things["index"]).startswith("FlatIndex(exact: 30 vectors, in memory)")
+    assert repr(things["index"]).startswith("StoredIndex(exact: 30 vectors, in memory)")
     assert repr(things["encoder"]).startswith("Encoder(pixels, images")
     assert repr(things["embeddings"]).startswith("Embeddings(30 image vectors, 8 dimensions, float32)\n  ids: scene-0-")
 

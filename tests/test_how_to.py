@@ -23,6 +23,7 @@ import visir
 from class_toys import class_folder
 from photo_toys import photos_and_clip
 from visir.encoders import FAMILIES
+from visir.retrieval.kinds import KINDS
 
 PAGES = Path(__file__).parents[1] / "docs" / "how-to"
 HERE = Path(__file__).parent
@@ -320,6 +321,7 @@ SETUPS: dict[str, Setup] = {
     "evaluate": evaluated,
     "evaluate-choices": choices,
     "explain": results,
+    "add-a-kind-of-index": nothing,
     "add-a-model": model,
     "add-a-study": study,
     "extend-visir": extension,
@@ -388,6 +390,7 @@ def test_the_page_runs(name: str, base: Path, tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setattr(FAMILIES, "_things", {name: FAMILIES.get(name) for name in FAMILIES})
     monkeypatch.setattr("visir.library.library.Library.serve", lambda self: None)  # it would not come back
+    monkeypatch.setattr(KINDS, "_things", {**KINDS._things})  # a page adds some
     page = PAGES / f"{name}.md"
     names: dict[str, Any] = SETUPS[name](folder)
     for number, (code, reason) in enumerate(blocks(page), 1):

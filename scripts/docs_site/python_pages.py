@@ -92,17 +92,17 @@ PARTS: dict[str, Part] = {
     ),
     "training": Part("visir.training", "Recipes go in, trained models come out.", ("visir.training.*",)),
     "objectives": Part(
-        "visir.training.objectives",
+        "visir.training.losses",
         "What is minimised in training.",
         tuple(
-            f"visir.training.objectives.{name}"
+            f"visir.training.losses.{name}"
             for name in (
-                "infonce.InfoNCE",
-                "infonce.Triplet",
-                "infonce.IFM",
-                "infonce.Cosine",
-                "objective.LTD",
-                "objective.ITD",
+                "InfoNCE",
+                "Triplet",
+                "IFM",
+                "Cosine",
+                "LTD",
+                "ITD",
             )
         ),
     ),
@@ -112,10 +112,10 @@ PARTS: dict[str, Part] = {
         tuple(
             f"visir.training.{name}"
             for name in (
-                "fit.fit",
-                "fit.FitResult",
+                "loop.fit",
+                "loop.FitResult",
                 "learner.Learner",
-                "fit.DualEncoder",
+                "learner.DualEncoder",
                 "checkpoint.Checkpoint",
             )
         ),

@@ -199,9 +199,8 @@ def _recipe(path: Path) -> tuple[str, str, str]:
 
 def _settings() -> str:
     """Every key of a recipe, section by section: what the settings class says of itself, values and defaults."""
-    from visir.training.recipe import Recipe
+    from visir.training.recipe import Augmentation, HeadShape, Recipe
     from visir.training.settings import members
-    from visir.training.sides import Augmentation, HeadShape
 
     parts = [_section("At the top", Recipe)]
     for name, field in Recipe.model_fields.items():

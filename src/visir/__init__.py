@@ -84,6 +84,7 @@ if TYPE_CHECKING:
     from visir.library import index as index
     from visir.library.query import Query as Query
     from visir.reports.side_by_side import report as report
+    from visir.reports.site import publish as publish
     from visir.retrieval import read_run as read_run
     from visir.retrieval.searching import search as search
     from visir.robustness.perturb import perturb as perturb

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cached_property
+from types import FunctionType
 from typing import Any, TypeVar
 
 from visir.plugins import same_python
@@ -103,6 +104,18 @@ class CompiledInstruction(CompiledLoop):
         from numba.extending import intrinsic
 
         return intrinsic(self.function)
+
+
+def interpreted(loop: Any) -> Callable[..., Any]:
+    """The function of a loop as Python runs it, and so the loops of its file that it calls; for little work."""
+    # In a copy of their file's names: in the file itself numba's functions take their places.
+    given = _loops[f"{loop.__module__}.{loop.__name__}"].function
+    names = dict(given.__globals__)
+    for one in _loops.values():
+        if one.function.__globals__ is given.__globals__:
+            names[one.function.__name__] = FunctionType(one.function.__code__, names)
+    function: Callable[..., Any] = names[given.__name__]
+    return function
 
 
 def plain(array: Any) -> Any:

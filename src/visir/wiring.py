@@ -29,7 +29,16 @@ PARTS.update(
         "folder classification": "visir.evaluation.classification.labelling:load_classification",
         **{
             f"folder {kind}": "visir.reports.report:StudyReport.load"
-            for kind in ("stress", "granularity", "probes", "description", "ab-test", "categories-result", "report")
+            for kind in (
+                "stress",
+                "granularity",
+                "probes",
+                "description",
+                "ab-test",
+                "categories-result",
+                "report",
+                "site",
+            )
         },
         "folder index": "visir.retrieval.kinds:open_index",
         "folder text-index": "visir.retrieval.text.index:TextIndex.open",

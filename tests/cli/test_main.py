@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -91,3 +92,15 @@ def visir(*command: str, at: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "visir", *command], cwd=at, capture_output=True, text=True, check=False
     )
+
+
+@pytest.mark.parametrize(("given", "expected"), [({}, "1000"), ({"OMP_WAIT_POLICY": "active"}, "None")])
+def test_threads_that_wait_leave_the_cores_to_others(given: dict[str, str], expected: str) -> None:
+    program = (
+        "import os, sys; sys.argv = ['visir', '--version']\n"
+        "from visir.cli.start import run\n"
+        "try: run()\nexcept SystemExit: print(os.environ.get('GOMP_SPINCOUNT'))"
+    )
+    without = {name: value for name, value in os.environ.items() if name not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
+    ran = subprocess.run([sys.executable, "-c", program], env=without | given, capture_output=True, text=True)
+    assert ran.stdout.split()[-1] == expected, ran.stderr

@@ -148,9 +148,9 @@ def test_tensorboard_has_every_point_once_after_a_resumption(recipe: Path, tmp_p
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+    from visir.training.checkpoint import TensorBoard
     from visir.training.recipe import read_recipe
     from visir.training.run import train as run
-    from visir.training.state import TensorBoard
 
     out, read = tmp_path / "out", read_recipe(recipe)
 

@@ -257,7 +257,7 @@ def test_what_was_adapted_is_tuned_further(trained: visir.TrainedModel, tmp_path
 def test_interrupted_it_goes_on_and_its_state_is_small(
     models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from visir.training import fit as module
+    from visir.training import state as module
 
     whole = visir.train("clip-lora", model=str(models / "clip"), out=tmp_path / "whole", **{**CALL, "epochs": 2})
     sizes: list[int] = []

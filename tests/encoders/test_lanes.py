@@ -6,13 +6,17 @@ import json
 import multiprocessing
 import subprocess
 import sys
+import tarfile
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import tiny_late
+import tiny_sentence
 import tiny_transformers
 import torch
 from numpy.typing import NDArray
@@ -20,10 +24,12 @@ from PIL import Image
 from torch.nn import functional
 
 import visir
-from visir.encoders import Encoder, Store, encode_detailed, lanes
+from visir.encoders import Encoder, Store, encode_detailed, encode_parts, lanes, load_cross_encoder
 from visir.encoders.devices import is_amd_avx512
 from visir.encoders.models import precision
+from visir.encoders.pairs import match_pairs
 from visir.errors import ImageError
+from visir.records import Items
 
 PHOTOS = 45  # whole pieces, and small ones at the end
 TEXTS = [f"{'a small dog and a red boat ' * (number % 4)}number {number}" for number in range(70)]
@@ -126,6 +132,101 @@ def test_pieces_are_cut_by_the_numbers_of_rows_alone() -> None:
         begun = list(lanes.pieces(stop, 45, 16, 45))
         assert begun[0].start == stop and begun[1:] == whole[-len(begun) + 1 :][: len(begun) - 1]
     assert list(lanes.pieces(16, 32, 16, 45)) == whole[2:4]  # a shard
+
+
+def tar(place: Path, files: list[Path]) -> Path:
+    with tarfile.open(place, "w") as shard:
+        for path in files:
+            shard.add(path, path.name)
+    return place
+
+
+def test_parts_are_made_in_lanes_to_the_same_bytes(folder: Path, model: Encoder, tmp_path: Path) -> None:
+    shard = tar(tmp_path / "0.tar", photos(folder))
+    made: dict[tuple[int, int, int | None], Any] = {}
+    for cores, size, workers in ((1, 16, None), (2, 16, None), (3, 16, None), (2, 8, None), (2, 16, 2)):
+        torch.set_num_threads(cores)
+        seen: set[str] = set()
+        with watched(model, seen):
+            parts = encode_parts(model, shard, tmp_path / f"{cores} {size} {workers}", batch_size=size, workers=workers)
+        [made[cores, size, workers]] = parts.parts
+        assert parts.images == PHOTOS and (cores == 1 or all(name.startswith("lane") for name in seen))
+    first = made.pop((1, 16, None))
+    assert first.ids.to_pylist() == [f"0.tar/{number:02}" for number in range(PHOTOS)]
+    for other in made.values():
+        assert np.array_equal(other.vectors, first.vectors) and other.ids.equals(first.ids)
+    alone = vectors(model, photos(folder), tmp_path / "store")
+    assert np.abs(first.vectors - alone).max() < 1e-5
+
+
+def test_broken_pictures_of_a_part_are_set_aside_in_lanes(folder: Path, model: Encoder, tmp_path: Path) -> None:
+    torch.set_num_threads(2)
+    (tmp_path / "03.png").write_bytes(b"no picture")
+    files = [path if path.name != "03.png" else tmp_path / "03.png" for path in photos(folder)]
+    (tmp_path / "source").mkdir()
+    tar(tmp_path / "source" / "0.tar", files)
+    tar(tmp_path / "source" / "1.tar", [tmp_path / "03.png"])
+    done = encode_parts(model, tmp_path / "source", tmp_path / "parts", skip_broken=True, ids="key")
+    assert (done.images, done.broken) == (PHOTOS - 1, 2)
+    assert "03" not in {name for part in done.parts for name in part.ids.to_pylist()}
+
+
+@pytest.mark.parametrize("kind", ["colpali", "colqwen2"])
+def test_several_vectors_of_a_picture_depend_on_no_other_picture(folder: Path, tmp_path: Path, kind: str) -> None:
+    tiny_late.save(kind, tmp_path / kind)
+    late = visir.load(str(tmp_path / kind), device="cpu")
+    random, source = np.random.default_rng(1), []
+    for number in range(11):  # of several shapes: other numbers of vectors
+        size = (20 + 30 * (number % 3), 40)
+        source.append(Image.fromarray(random.integers(0, 256, (*size, 3), np.uint8)))
+    torch.set_num_threads(1)
+    alone = [vectors(late, [picture], tmp_path / f"alone {row}") for row, picture in enumerate(source)]
+    for cores, size in ((1, 8), (2, 8), (3, 3)):
+        torch.set_num_threads(cores)
+        made = visir.encode(late, source, store=Store(tmp_path / f"{cores} {size}"), batch_size=size)
+        assert np.array_equal(np.asarray(made.vectors), np.concatenate(alone))
+
+
+@pytest.mark.parametrize("kind", ["blip", "texts"])
+def test_pairs_are_matched_in_lanes_to_the_same_bits(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    texts = Items.of_texts({str(number): text for number, text in enumerate(TEXTS)})
+    outer = visir.open(folder / "photos").items("image") if kind == "blip" else texts
+    if kind == "blip":
+        tiny_transformers.save("blip", tmp_path / "model")
+    else:
+        tiny_sentence.save_re_ranker(tmp_path / "model")
+    model = load_cross_encoder(str(tmp_path / "model"), device="cpu")
+    first, second = np.divmod(np.arange(5 * len(texts)), len(texts))
+    found, seen, match = [], set[str](), model.match_roles
+
+    def noted(*given: Any) -> NDArray[np.float32]:
+        seen.add(threading.current_thread().name.split("_")[0])
+        return match(*given)
+
+    monkeypatch.setattr(model, "pairs_at_once", 10)
+    monkeypatch.setattr(model, "match_roles", noted)
+    for cores in (1, 2, 3):
+        torch.set_num_threads(cores)
+        found.append(match_pairs(model, outer, texts, first, second, root=tmp_path / str(cores)).scores)
+        assert seen == ({"MainThread"} if cores == 1 else {"lane"}) and torch.get_num_threads() == cores
+        seen.clear()
+    assert np.array_equal(found[0], found[1]) and np.array_equal(found[0], found[2]) and np.ptp(found[0]) > 0
+
+
+@contextmanager
+def watched(model: Encoder, seen: set[str]) -> Iterator[None]:
+    """Note which threads compute."""
+    forward = type(model).forward
+
+    def noted(self: Any, *arguments: Any) -> Any:
+        seen.add(threading.current_thread().name)
+        return forward(self, *arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(model), "forward", noted)
+        yield
 
 
 @pytest.mark.parametrize("fault", [KeyboardInterrupt, ValueError])

@@ -89,13 +89,13 @@ def test_weights_that_cannot_be_had_say_what_to_do(
     with refused(EncoderError, "short.pth", code="weights-cannot-read"):
         ResNetBackbone(depth=18, weights=str(tmp_path / "short.pth"))
     (tmp_path / "short.safetensors").write_bytes(b"\x09\0\0\0\0\0\0\0{")
-    with refused(EncoderError, "short.safetensors", code="weights-cannot-read"):
+    with refused(EncoderError, "short.safetensors", code="cannot-read"):
         ResNetBackbone(depth=18, weights=str(tmp_path / "short.safetensors"))
     torch.save({"epoch": 3, "state_dict": network.state_dict()}, tmp_path / "whole.pth")
-    with refused(EncoderError, code="holds-no-state-dict"):
+    with refused(EncoderError, code="holds-no-weights-name"):
         ResNetBackbone(depth=18, weights=str(tmp_path / "whole.pth"))
     torch.save(network, tmp_path / "pickled.pth")  # would run code
-    with refused(EncoderError, "pickled.pth", code="weights-cannot-read"):
+    with refused(EncoderError, "pickled.pth", "ResNet", code="holds-more-weights-plain"):
         ResNetBackbone(depth=18, weights=str(tmp_path / "pickled.pth"))
     with refused(EncoderError, "34", code="no-resnet-layers"):
         ResNetBackbone(depth=34)  # type: ignore[arg-type]

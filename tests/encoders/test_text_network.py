@@ -24,6 +24,7 @@ import tiny_transformers as tiny
 from visir.encoders import Encoder, load
 from visir.encoders.models import exported
 from visir.encoders.models.exported import TEXT_NETWORKS, keep_text_network, key_of
+from visir.encoders.models.text_inputs import FewTokens
 from visir.library import update
 from visir.library.layout import LibraryError
 from visir.library.searcher import Searcher
@@ -59,6 +60,9 @@ def test_vectors_are_those_of_pytorch(kind: str, tmp_path: Path) -> None:
             assert _near(network.encode_texts(texts), encoder.encode_texts(texts))
         once = exported.text_network(encoder.card, once=True)
         assert once is not None
+        assert isinstance(once._inputs, FewTokens) == (
+            kind in ("clip", "groupvit", "align", "chinese_clip", "flava", "siglip2")
+        )
         assert _near(once.encode_texts(TEXTS[:1]), encoder.encode_texts(TEXTS[:1]))
         assert _near(once.encode_texts(TEXTS), encoder.encode_texts(TEXTS))
         assert network.encode_texts([]).shape == (0, encoder.dimension)

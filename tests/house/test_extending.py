@@ -73,6 +73,17 @@ def test_the_perturbation_is_one_of_visirs(installed: Path, pairs: Path) -> None
     assert "shout (typos)" in visir(installed, pairs, "perturb", "--list").stdout
 
 
+def test_the_kind_of_index_is_built_searched_and_opened_again(installed: Path, pairs: Path) -> None:
+    assert "signs" in visir(installed, pairs, "index", "kinds").stdout
+    built = visir(installed, pairs, "index", "build", "few.pairs", "--model", "colour-words", "--kind", "signs",
+                  "--set", "bits=64", "--out", "few.index")  # fmt: skip
+    assert built.returncode == 0, built.stderr
+    done = visir(installed, pairs, "index", "search", "few.index", "red", "--json")
+    assert done.returncode == 0 and '"red' in done.stdout, done.stderr
+    without = visir(pairs, pairs, "index", "search", "few.index", "red")
+    assert without.returncode == 2 and "an index of kind 'signs', which this visir does not know" in without.stderr
+
+
 def test_the_verb_stands_where_it_asks_to(installed: Path, pairs: Path) -> None:
     done = visir(installed, pairs, "colours", "few.pairs")
     assert done.returncode == 0, done.stderr

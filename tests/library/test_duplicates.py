@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import itertools
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +19,7 @@ from PIL import Image
 from visir.collections import open_collection
 from visir.collections.images import ImageReader
 from visir.library import update
-from visir.library.duplicates import NEAR, Hashes, _join, distances, duplicates, perceptual_hash, words_of
+from visir.library.duplicates import NEAR, Hashes, distances, duplicates, perceptual_hash, roots, words_of
 from visir.library.snapshot import LibrarySnapshot
 
 
@@ -50,24 +52,34 @@ def test_distances_are_bits() -> None:
     assert distances(words[0], words).tolist() == [0, 4, 2]
 
 
-@given(st.lists(st.integers(0, 2**256 - 1), min_size=2, max_size=12), st.integers(0, 140))
-def test_groups_are_those_of_the_slow_way(numbers: list[int], near: int) -> None:
+@contextmanager
+def loops(compiled: bool) -> Iterator[None]:
+    """With the compiled loops, or without them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("visir.library.duplicates.pays", lambda numbers, *loops: compiled)
+        patch.setattr("visir.library.duplicates._AT_ONCE", 3)
+        yield
+
+
+@given(st.lists(st.integers(0, 2**256 - 1), min_size=2, max_size=12), st.integers(0, 140), st.booleans())
+def test_groups_are_those_of_the_slow_way(numbers: list[int], near: int, compiled: bool) -> None:
     words = words_of([f"{one:064x}" for one in numbers])
-    root = np.arange(len(numbers))
-    _join(words, near, root)
+    with loops(compiled):
+        root = roots(words, near)
     group = list(range(len(numbers)))
     for _ in numbers:  # the smallest row that can be reached, found by going on until nothing changes
         for a, b in itertools.permutations(range(len(numbers)), 2):
             if (numbers[a] ^ numbers[b]).bit_count() <= near:
                 group[a] = min(group[a], group[b])
-    assert root.tolist() == group
+    assert root == group
 
 
 @given(
     st.lists(st.tuples(st.integers(0, 2**256 - 1), st.sets(st.integers(0, 255), max_size=60)), min_size=1, max_size=8),
     st.integers(0, 140),
+    st.booleans(),
 )
-def test_near_ones_are_those_of_the_slow_way(drawn: list[tuple[int, set[int]]], near: int) -> None:
+def test_near_ones_are_those_of_the_slow_way(drawn: list[tuple[int, set[int]]], near: int, compiled: bool) -> None:
     """Each hash and a copy of it with some bits turned, against a look at every other with Python's whole numbers."""
     numbers = [*(one for one, _ in drawn), *(one ^ sum(1 << bit for bit in turned) for one, turned in drawn), 0, 1]
     ids = [f"{at:03}" for at in range(len(numbers))]
@@ -76,7 +88,9 @@ def test_near_ones_are_those_of_the_slow_way(drawn: list[tuple[int, set[int]]], 
     for item in ids:
         apart = [((telling[item] ^ number).bit_count(), one) for one, number in telling.items() if one != item
                  ] if item in telling else []  # fmt: skip
-        assert hashes.near(item, near) == [(one, bits) for bits, one in sorted(apart) if bits <= near]
+        with loops(compiled):
+            found = hashes.near(item, near)
+        assert found == [(one, bits) for bits, one in sorted(apart) if bits <= near]
 
 
 def test_a_look_at_one_picture_reads_the_hashes_of_all_once(tmp_path: Path) -> None:

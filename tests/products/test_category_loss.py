@@ -13,8 +13,8 @@ from visir.errors import ConfigurationError
 from visir.products.model import CategoryInfoNCE, CategoryLoss
 from visir.records import Catalogue
 from visir.records.category_tree import CategoryTree
-from visir.training.objectives.base import VectorPairs
-from visir.training.objectives.infonce import InfoNCE
+from visir.training.losses import InfoNCE
+from visir.training.similarities import VectorPairs
 
 TREE = CategoryTree.of(
     Catalogue.of("toy", ids=["a", "b"], paths=[["Home", "Rugs", "Kilims"], ["Toys", "Dolls"]], titles=None)

@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 
 from visir.errors import ConfigurationError
 from visir.records import Embeddings, EncoderCard, MultiVectorEmbeddings, SparseEmbeddings, Vocabulary
-from visir.retrieval.kinds import Kind
+from visir.retrieval.settings import Kind
 
 CARD = EncoderCard("test", "imported")
 TERMS = 40
@@ -81,8 +81,7 @@ def same_run(one, other) -> bool:  # type: ignore[no-untyped-def]
 
 def lies_in_a_folder(kind: Kind) -> bool:
     """Whether an index of this kind needs no server; `test_engines.py` has the others."""
-    settings = getattr(kind.described(), "settings_type", None)
     try:
-        return settings is None or settings() is not None
+        return kind.settings_type() is not None
     except ConfigurationError:
         return False

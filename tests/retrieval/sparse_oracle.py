@@ -8,8 +8,7 @@ import numpy as np
 
 from visir.records import Gallery, Run, SparseEmbeddings
 from visir.retrieval.answers import Hits, run_of
-from visir.retrieval.rows import SPARSE
-from visir.retrieval.vectors import in_order
+from visir.retrieval.rows import SPARSE, in_order
 
 _BLOCK = 64
 """Queries multiplied at a time."""

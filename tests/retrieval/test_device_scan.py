@@ -18,8 +18,8 @@ from visir.errors import EmbeddingError, EncoderError
 from visir.records import Gallery, Qrels
 from visir.retrieval import open_index
 from visir.retrieval import scan as device_ranks
-from visir.retrieval.dense import FlatIndex
 from visir.retrieval.exact import SearchResult, search, search_both
+from visir.retrieval.kinds import build_index
 
 TIES: tuple[Any, ...] = ("id", "pessimistic", "optimistic", "trec")
 
@@ -164,7 +164,7 @@ def test_the_precision_that_a_process_chose_for_its_models_changes_nothing() -> 
 def test_an_index_keeps_its_vectors_on_the_device_where_they_fit(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("visir.retrieval.scan.IN_MEMORY", room)
     documents, queries = random_dense("image", 700, 1), random_dense("text", 30, 2)
-    index = FlatIndex.build(documents.take(np.arange(300)))
+    index = build_index(documents.take(np.arange(300)), "exact")
     index.add(documents.take(np.arange(300, 700)))
     index.delete(["i0005"])
     expected = index.search(queries, 20)
@@ -172,7 +172,7 @@ def test_an_index_keeps_its_vectors_on_the_device_where_they_fit(room: int, monk
         assert same_run(index.search(queries, 20, device="cpu"), expected)
     sides = index._state.rows.prepared.values()
     assert sides and all(bool(side.on_devices) == (room > 0) for side in sides)
-    always = FlatIndex.build(documents, device="cpu")
+    always = build_index(documents, "exact", device="cpu")
     assert always.settings.device == "cpu" and len(always.search(queries, 20)) == 30
 
 
@@ -190,9 +190,9 @@ def test_on_a_gpu_that_answers_nonsense_nothing_undecided_is_believed(monkeypatc
 
 def test_an_index_made_for_a_gpu_says_how_it_is_searched_without(tmp_path: Path) -> None:
     documents, queries = random_dense("image", 6000, 1), random_dense("text", 500, 2)  # few need no device
-    FlatIndex.build(documents, device="cuda:99").save(tmp_path / "index")
+    build_index(documents, "exact", device="cuda:99").save(tmp_path / "index")
     index = open_index(tmp_path / "index")
-    expected = FlatIndex.build(documents).search(queries, 20)
+    expected = build_index(documents, "exact").search(queries, 20)
     with pytest.raises(EncoderError, match=r"'cuda:99' cannot be used(.|\n)*--set device= \(device=\"\" in Python\)"):
         index.search(queries, 20)
     assert same_run(index.search(queries, 20, device=""), expected)
@@ -205,9 +205,9 @@ def test_few_vectors_need_no_device_but_its_name_is_looked_at(monkeypatch: pytes
     with pytest.raises(
         EncoderError, match=r"'cudaa' cannot be used: there is no such kind of device(.|\n)*--set device="
     ):
-        FlatIndex.build(documents, device="cudaa").search(queries, 3)
-    expected = FlatIndex.build(documents).search(queries, 3)
-    assert same_run(FlatIndex.build(documents, device="cpu").search(queries, 3), expected)
+        build_index(documents, "exact", device="cudaa").search(queries, 3)
+    expected = build_index(documents, "exact").search(queries, 3)
+    assert same_run(build_index(documents, "exact", device="cpu").search(queries, 3), expected)
 
 
 @pytest.mark.parametrize("ties", TIES)

@@ -26,7 +26,6 @@ from visir.records import (
     Vocabulary,
 )
 from visir.retrieval import few, kernels, scan, vectors
-from visir.retrieval.dense import FlatIndex
 from visir.retrieval.exact import search_both
 from visir.retrieval.kinds import build_index
 from visir.retrieval.multi_vector import sides
@@ -52,7 +51,7 @@ def test_equal_scores_come_in_the_order_of_the_rows(monkeypatch: pytest.MonkeyPa
     matrix[8_999] *= 10
     matrix[[3, 40, 8_500]] = matrix[8_999]
     ids = [f"{row:05}" for row in range(9_000)]
-    index = FlatIndex.build(Embeddings("image", ids, matrix, EncoderCard("a", "imported")), similarity="dot")
+    index = build_index(Embeddings("image", ids, matrix, EncoderCard("a", "imported")), "exact", similarity="dot")
     answers = index.search(index.select(["08999"]), 6).answer("08999")
     assert [name for name, _ in answers[:4]] == ["00003", "00040", "08500", "08999"]
     assert len({score for _, score in answers[:4]}) == 1
@@ -66,17 +65,17 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from visir.records import Embeddings, EncoderCard
-from visir.retrieval.dense import FlatIndex
+from visir.retrieval.kinds import build_index
 
 card, numbers = EncoderCard("a", "own", revision="1"), np.random.default_rng(0)
 ids = [f"{{row:04}}" for row in range(3_000)]
 documents = Embeddings("image", ids, numbers.normal(size=(3_000, 24)).astype(np.float32), card)
 queries = Embeddings("text", ids[:20], numbers.normal(size=(20, 24)).astype(np.float32), card)
-index = FlatIndex.build(documents, similarity="{similarity}")
+index = build_index(documents, "exact", similarity="{similarity}")
 first = index.search(queries, 50)
 assert "numba" not in sys.modules
 import numba
-second = FlatIndex.build(documents, similarity="{similarity}").search(queries, 50)
+second = build_index(documents, "exact", similarity="{similarity}").search(queries, 50)
 assert (first.indices == second.indices).all() and (first.scores == second.scores).all()
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)

@@ -18,8 +18,8 @@ from index_data import CARD, dense, random_dense, same_run
 from refusals import refused
 from visir.errors import EmbeddingError
 from visir.records import Embeddings
-from visir.retrieval.dense import FlatIndex
 from visir.retrieval.exact import search
+from visir.retrieval.kinds import build_index
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
@@ -39,7 +39,7 @@ def test_a_run_is_that_of_search_however_the_documents_came_in(
         documents = Embeddings("image", documents.ids, documents.vectors.astype(np.float16), CARD)
     order = rng.permutation(documents.ids.to_pylist()).tolist()
     edges = [0, *sorted(cuts), 80]
-    index = FlatIndex.build(documents.select(order[: edges[1]]), similarity=similarity)
+    index = build_index(documents.select(order[: edges[1]]), "exact", similarity=similarity)
     for first, last in pairwise(edges[1:]):
         index.add(documents.select(order[first:last]))
     gone = order[:: int(rng.integers(2, 9))]
@@ -59,7 +59,7 @@ def test_a_run_is_that_of_search_however_the_documents_came_in(
 def test_queries_together_are_answered_as_alone(n: int) -> None:
     # 16 queries of 160 dimensions take 700 documents in four pieces; 33 take them at once.
     documents, queries = random_dense("image", 700, 1, 160, 600), random_dense("text", n, 2, 160)
-    index = FlatIndex.build(documents)
+    index = build_index(documents, "exact")
     together = index.search(queries, 50)
     for query in queries.ids.to_pylist():
         alone = index.search(queries.select([query]), 50)
@@ -68,7 +68,7 @@ def test_queries_together_are_answered_as_alone(n: int) -> None:
 
 def test_captions_are_found_by_images_too() -> None:
     captions, images = random_dense("text", 40, 1), random_dense("image", 6, 2)
-    found = FlatIndex.build(captions).search(images, 5)
+    found = build_index(captions, "exact").search(images, 5)
     assert found.task == "i2t" and same_run(found, search(images, captions, "i2t", depth=5).run)
 
 
@@ -76,9 +76,9 @@ def test_a_hand_worked_case() -> None:
     # Cosines of (3, 4): with (1, 0) 3/5, with (0, 2) 4/5, with (6, 8) 1. Dot products: 3, 8, 50.
     documents = dense("image", np.array([[1, 0], [0, 2], [6, 8]]), ["right", "up", "same"])
     query = dense("text", np.array([[3, 4]]), ["q"])
-    cosine = FlatIndex.build(documents).search(query, 2).answer("q")
+    cosine = build_index(documents, "exact").search(query, 2).answer("q")
     assert cosine == [("same", 1.0), ("up", float(np.float32(0.8)))]
-    dot = FlatIndex.build(documents, similarity="dot").search(query, 3).answer("q")
+    dot = build_index(documents, "exact", similarity="dot").search(query, 3).answer("q")
     assert dot == [("same", 50.0), ("up", 8.0), ("right", 3.0)]
 
 
@@ -87,7 +87,7 @@ def test_vectors_on_disk_are_read_block_by_block(tmp_path: Path, monkeypatch: py
     expected = search(queries, documents, "t2i", depth=7).run
     monkeypatch.setattr("visir.retrieval.vectors.IN_MEMORY", 0)
     monkeypatch.setattr("visir.retrieval.vectors.BLOCK", 64)
-    index = FlatIndex.build(documents, tmp_path / "index")
+    index = build_index(documents, "exact", tmp_path / "index")
     assert isinstance(index._state.rows.parts[0].vectors, np.memmap)
     assert same_run(index.search(queries, 7), expected)
 
@@ -96,14 +96,14 @@ def test_a_zero_vector_is_refused_when_it_comes_in() -> None:
     zero = np.eye(4)
     zero[2] = 0
     with pytest.raises(EmbeddingError, match="1 image vectors by test are zero; they have no cosine: 'i0002'"):
-        FlatIndex.build(dense("image", zero))
-    index = FlatIndex.build(dense("image", np.eye(4), list("abcd")))
+        build_index(dense("image", zero), "exact")
+    index = build_index(dense("image", np.eye(4), list("abcd")), "exact")
     with pytest.raises(EmbeddingError, match="are zero; they have no cosine: 'i0002'"):
         index.add(dense("image", zero))
     assert index.info().documents == 4
     with refused(EmbeddingError, "1", "text", "test", "zero", code="vectors-not-usable"):
         index.search(dense("text", zero))
-    by_dot = FlatIndex.build(dense("image", zero), similarity="dot").search(dense("text", np.eye(4)), 4)
+    by_dot = build_index(dense("image", zero), "exact", similarity="dot").search(dense("text", np.eye(4)), 4)
     assert by_dot.answer("t0002") == [(f"i000{i}", 0.0) for i in range(4)]
 
 
@@ -112,21 +112,21 @@ def test_opening_takes_the_memory_of_the_ids(tmp_path: Path) -> None:
     count = 300_000
     ids = [f"{number * 7919 % count:015d}" for number in range(count)]
     vectors = np.ones((count, 1), np.float16)
-    FlatIndex.build(Embeddings("image", pa.array(ids), vectors, CARD), tmp_path / "index")
+    build_index(Embeddings("image", pa.array(ids), vectors, CARD), "exact", tmp_path / "index")
     program = """
 import sys
 from pathlib import Path
-from visir.retrieval.dense import FlatIndex
+from visir.retrieval.kinds import build_index, open_index
 
 def resident():
     return int(Path("/proc/self/statm").read_text().split()[1])
 
-FlatIndex.load(Path(sys.argv[2]))
+open_index(Path(sys.argv[2]))
 before = resident()
-index = FlatIndex.load(Path(sys.argv[1]))
+index = open_index(Path(sys.argv[1]))
 print(resident() - before)
 """
-    FlatIndex.build(Embeddings("image", ["a"], vectors[:1], CARD), tmp_path / "small")
+    build_index(Embeddings("image", ["a"], vectors[:1], CARD), "exact", tmp_path / "small")
     command = [sys.executable, "-c", program, str(tmp_path / "index"), str(tmp_path / "small")]
     pages = int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     assert pages * resource.getpagesize() < 80 * count

@@ -12,9 +12,8 @@ pytest.importorskip("faiss")
 
 from visir.errors import EmbeddingError, MissingPackageError
 from visir.records import Embeddings
-from visir.retrieval.dense import HnswIndex
 from visir.retrieval.exact import search
-from visir.retrieval.kinds import build_index
+from visir.retrieval.kinds import build_index, open_index
 
 
 def clusters(n: int, seed: int, dimension: int = 32) -> tuple[Embeddings, Embeddings]:
@@ -29,7 +28,7 @@ def clusters(n: int, seed: int, dimension: int = 32) -> tuple[Embeddings, Embedd
 def test_scores_are_exact_and_nearly_all_is_found(similarity: str) -> None:
     documents, queries = clusters(3000, 1)
     expected = search(queries, documents, "t2i", depth=10, similarity=similarity).run  # type: ignore[arg-type]
-    found = HnswIndex.build(documents, similarity=similarity, ef_construction=80).search(queries, 10)
+    found = build_index(documents, "hnsw", similarity=similarity, ef_construction=80).search(queries, 10)
     hits = 0
     for query in queries.ids.to_pylist():
         truth, answer = dict(expected.answer(query)), found.answer(query)
@@ -40,7 +39,7 @@ def test_scores_are_exact_and_nearly_all_is_found(similarity: str) -> None:
 
 def test_a_longer_search_finds_no_less_and_the_whole_gallery_is_exact() -> None:
     documents, queries = clusters(2000, 2)
-    index = HnswIndex.build(documents, m=4, ef_construction=10, ef_search=10)
+    index = build_index(documents, "hnsw", m=4, ef_construction=10, ef_search=10)
     expected = search(queries, documents, "t2i", depth=10).run
 
     def hits(**options: int) -> int:
@@ -58,18 +57,18 @@ def test_the_same_steps_give_the_same_index_loaded_in_between_or_not(tmp_path: P
     documents, queries = clusters(600, 3)
     ids = documents.ids.to_pylist()
     settings = {"m": 4, "ef_construction": 10, "ef_search": 10}
-    memory = HnswIndex.build(documents.select(ids[:400]), **settings)
-    HnswIndex.build(documents.select(ids[:400]), tmp_path / "index", **settings)
+    memory = build_index(documents.select(ids[:400]), "hnsw", **settings)
+    build_index(documents.select(ids[:400]), "hnsw", tmp_path / "index", **settings)
     for first, last in ((400, 450), (450, 600)):
         memory.add(documents.select(ids[first:last]))
-        HnswIndex.load(tmp_path / "index").add(documents.select(ids[first:last]))
-    assert same_run(memory.search(queries, 10), HnswIndex.load(tmp_path / "index").search(queries, 10))
+        open_index(tmp_path / "index").add(documents.select(ids[first:last]))
+    assert same_run(memory.search(queries, 10), open_index(tmp_path / "index").search(queries, 10))
 
 
 def test_who_searches_while_documents_are_added_keeps_the_index_as_it_was() -> None:
     documents, queries = clusters(400, 4)
     ids = documents.ids.to_pylist()
-    index = HnswIndex.build(documents.select(ids[:200]))
+    index = build_index(documents.select(ids[:200]), "hnsw")
     before, graph = index._state, index._state.built.index.ntotal
     index.add(documents.select(ids[200:]))
     assert (before.built.index.ntotal, graph, index._state.built.index.ntotal) == (200, 200, 400)
@@ -79,7 +78,7 @@ def test_who_searches_while_documents_are_added_keeps_the_index_as_it_was() -> N
 def test_many_deleted_neighbours_leave_no_answer_short() -> None:
     documents, queries = clusters(1000, 5)
     ids = documents.ids.to_pylist()
-    index = HnswIndex.build(documents, m=4, ef_construction=10, ef_search=10)
+    index = build_index(documents, "hnsw", m=4, ef_construction=10, ef_search=10)
     best = search(queries, documents, "t2i", depth=400).run.answer(queries.ids[0].as_py())
     index.delete([one for one, _ in best])  # all that is near the first query
     kept = documents.select([one for one in ids if one not in dict(best)])
@@ -90,7 +89,7 @@ def test_many_deleted_neighbours_leave_no_answer_short() -> None:
 
 def test_zero_vectors_are_named() -> None:
     with pytest.raises(EmbeddingError, match="1 image vectors by test are zero; they have no cosine: 'i0001'"):
-        HnswIndex.build(dense("image", np.array([[1, 0], [0, 0]])))
+        build_index(dense("image", np.array([[1, 0], [0, 0]])), "hnsw")
 
 
 def test_without_faiss_the_command_that_installs_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

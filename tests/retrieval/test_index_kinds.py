@@ -6,11 +6,12 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import make_dataclass
+from dataclasses import make_dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -32,7 +33,7 @@ from visir.encoders import load
 from visir.errors import ConfigurationError, EmbeddingError, RunError, VisirError
 from visir.records import Embeddings, EncoderCard, SparseEmbeddings
 from visir.retrieval.exact import search
-from visir.retrieval.index import IndexFolderError, read_index
+from visir.retrieval.index import Finder, IndexFolderError, read_index
 from visir.retrieval.kinds import KINDS, build_index, form_of, kinds_for, open_index, settings_of_kind
 from visir.retrieval.settings import setting, settings_of
 from visir.storage import MANIFEST, FolderKind, Manifest, new_folder
@@ -49,7 +50,7 @@ def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_registry_says_what_is_true() -> None:
     for name, kind in KINDS.items():
-        assert kind.described().kind == name
+        assert issubclass(kind.described(), Finder) or kind.described().kind == name
         assert name in kinds_for(kind.vectors)
         for name_of, default, about in settings_of_kind(kind):
             assert about and default is not None, name_of
@@ -143,6 +144,41 @@ def test_an_approximate_index_gives_a_pair_its_exact_score_and_never_a_deleted_d
         best = [score for _, score in truth.answer(query, 10)]
         hits += sum(score >= best[-1] for _, score in answer) / max(len(best), 1) if best else 1
     assert hits / len(queries) >= 0.9
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_two_stages_retrieve_with_one_form_of_the_queries_and_score_with_the_other(name: str) -> None:
+    form = KINDS.get(name).vectors
+    documents, queries, others = (
+        vectors(form, "image", 120, 5),
+        vectors(form, "text", 6, 6),
+        vectors(form, "text", 6, 7),
+    )
+    index = build_index(documents, name)
+    index.add(replace(documents.select(documents.ids[:20]), ids=pa.array([f"z{row:02}" for row in range(20)])))
+    index.delete(documents.ids[5:9])
+    exact = build_index(index.documents(), TRUTH[form])
+    run = index.search(queries, 10, first=others)
+    retrieved, truth = index.search(others, run.provenance["retrieved"]), exact.search(queries, 200)
+    for query in queries.ids.to_pylist():
+        seen, scores = {document for document, _ in retrieved.answer(query)}, truth.answer(query)
+        assert run.answer(query) == [pair for pair in scores if pair[0] in seen][:10]
+    with refused(EmbeddingError, code="queries-retrieve-score-not"):
+        index.search(queries, first=others.select(others.ids[1:]))
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_compact_leaves_one_part_and_the_answers(name: str, tmp_path: Path) -> None:
+    form = KINDS.get(name).vectors
+    documents, queries = vectors(form, "image", 60, 8), vectors(form, "text", 5, 9)
+    index = build_index(documents.select(documents.ids[:40]), name, tmp_path / "index")
+    index.add(documents.select(documents.ids[40:]))
+    index.delete(documents.ids[3:9])
+    before = index.search(queries, 12)
+    index.compact()
+    assert (index.info().details["parts"], index.info().deleted) == (1, 0)
+    assert same_run(index.search(queries, 12), before)
+    assert same_run(open_index(tmp_path / "index").search(queries, 12), before)
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -251,8 +287,8 @@ def test_the_wrong_form_of_vectors_and_unknown_kinds() -> None:
 
 
 def test_settings_are_read_from_text_and_all_faults_are_listed() -> None:
-    kind = KINDS.get("hnsw").index()
-    read = settings_of("hnsw", kind.settings_type, {"m": "16", "similarity": "dot", "ef_search": 9})  # type: ignore[attr-defined]
+    kind = KINDS.get("hnsw")
+    read = settings_of("hnsw", kind.settings_type, {"m": "16", "similarity": "dot", "ef_search": 9})
     assert (read.m, read.similarity, read.ef_search) == (16, "dot", 9)
     with pytest.raises(ConfigurationError) as caught:
         build_index(random_dense("image", 5, 1), "hnsw", similarity="euclid", m=1, ef_search="2.5", ef=3)

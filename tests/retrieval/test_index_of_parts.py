@@ -401,6 +401,7 @@ def test_a_killed_build_of_many_vectors_goes_on(tmp_path: Path, parts: Path, mon
 
     monkeypatch.setattr("visir.retrieval.dense.LARGEST", 4)
     monkeypatch.setattr("visir.retrieval.rows.LARGEST", 4)
+    monkeypatch.setattr("visir.retrieval.index.LARGEST", 4)
     whole = build_index(Parts(parts), "ivf", tmp_path / "whole")
     coded = stop_at_fourth_part(monkeypatch)
     with pytest.raises(KeyboardInterrupt):

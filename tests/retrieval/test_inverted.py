@@ -17,9 +17,9 @@ from refusals import refused
 from visir.errors import ConfigurationError, EmbeddingError, RunError
 from visir.records import EncoderCard, Run, SparseEmbeddings, Vocabulary
 from visir.retrieval.index import IndexFolderError
-from visir.retrieval.kinds import open_index
+from visir.retrieval.kinds import build_index, open_index
 from visir.retrieval.rows import SPARSE
-from visir.retrieval.sparse.inverted import INVERTED, InvertedIndex, InvertedSettings, _shares, lists_of
+from visir.retrieval.sparse.inverted import INVERTED, InvertedSettings, _shares, lists_of
 
 CARD = EncoderCard("test", "imported")
 
@@ -49,16 +49,16 @@ def same(one: Run, other: Run) -> None:
 
 def check(documents: SparseEmbeddings, queries: SparseEmbeddings, k: int) -> None:
     truth = OracleIndex.build(documents).search(queries, k)
-    same(InvertedIndex.build(documents).search(queries, k), truth)
+    same(build_index(documents, "inverted").search(queries, k), truth)
 
 
 def test_by_hand() -> None:
     # a = (1, 2, 0), b = (0, 1, 3), c = (0, 0, 0), d = (1, 2, 0); the query (2, 1, 0) gives a: 2 + 2 = 4, b: 1, d: 4.
     documents = vectors("image", [[1, 2, 0], [0, 1, 3], [0, 0, 0], [1, 2, 0]], ["a", "b", "c", "d"])
-    run = InvertedIndex.build(documents).search(vectors("text", [[2, 1, 0], [0, 0, 0]], ["q", "nothing"]), 10)
+    run = build_index(documents, "inverted").search(vectors("text", [[2, 1, 0], [0, 0, 0]], ["q", "nothing"]), 10)
     assert run.answer("q") == [("a", 4.0), ("d", 4.0), ("b", 1.0)]
     assert run.answer("nothing") == []
-    assert InvertedIndex.build(documents).search(vectors("text", [[2, 1, 0]], ["q"]), 1).answer("q") == [("a", 4.0)]
+    assert build_index(documents, "inverted").search(vectors("text", [[2, 1, 0]], ["q"]), 1).answer("q") == [("a", 4.0)]
 
 
 @settings(deadline=None, max_examples=60)
@@ -118,7 +118,7 @@ def test_more_terms_than_16_bits_number() -> None:
     queries = vectors("text", csr_array(drawn(rng, 4, 90_000, 0.002)))
     check(vectors("image", matrix), queries, 5)
     same(
-        InvertedIndex.build(vectors("image", matrix)).search(queries, 60, budget=10**7),
+        build_index(vectors("image", matrix), "inverted").search(queries, 60, budget=10**7),
         OracleIndex.build(vectors("image", matrix)).search(queries, 60),
     )
 
@@ -133,7 +133,7 @@ def test_parts_deletions_threads_and_order_change_nothing(form: str, tmp_path: o
     kept = [one for one in ids if int(one[1:]) % 5]
     shuffled = [ids[i] for i in rng.permutation(len(ids))]
     folder = tmp_path / "index" if form == "folder" else None  # type: ignore[operator]
-    index = InvertedIndex.build(documents.select(shuffled[:500]), folder)
+    index = build_index(documents.select(shuffled[:500]), "inverted", folder)
     for start, stop in ((500, 750), (750, 760), (760, 761), (761, 900)):
         index.add(documents.select(shuffled[start:stop]))
     index.delete([one for one in ids if int(one[1:]) % 5 == 0])
@@ -144,7 +144,7 @@ def test_parts_deletions_threads_and_order_change_nothing(form: str, tmp_path: o
     assert index.info().documents == 720
     assert index.info().details["parts"] > 1
     if folder is not None:
-        assert isinstance(open_index(folder), InvertedIndex)
+        assert open_index(folder).kind == "inverted"
         same(open_index(folder).search(queries, 10), index.search(queries, 10))
     before = index.search(queries, 10)
     index.compact()
@@ -157,7 +157,7 @@ def test_a_budget_misses_documents_but_changes_no_score() -> None:
     rng = np.random.default_rng(9)
     documents = vectors("image", drawn(rng, 3000, 300, 0.1))
     queries = vectors("text", drawn(rng, 40, 300, 0.2))
-    index = InvertedIndex.build(documents)
+    index = build_index(documents, "inverted")
     truth = index.search(queries, 3000)
     known = [dict(truth.answer(query)) for query in truth.queries.to_pylist()]
     for budget, least in ((1, 0.0), (500, 0.3), (20_000, 0.97), (10**9, 1.0)):
@@ -175,7 +175,7 @@ def test_a_budget_misses_documents_but_changes_no_score() -> None:
 def test_two_stages() -> None:
     # Retrieved with (1, 0, 0): b, then a. Scored with (1, 5, 0): a: 1 + 5 = 6, b: 2. c, the best, is not seen.
     documents = vectors("image", [[1, 1, 0], [2, 0, 0], [0, 9, 0]], ["a", "b", "c"])
-    index = InvertedIndex.build(documents)
+    index = build_index(documents, "inverted")
     plain, expanded = vectors("text", [[1, 0, 0]], ["q"]), vectors("text", [[1, 5, 0]], ["q"])
     assert index.search(expanded, 10, first=plain).answer("q") == [("a", 6.0), ("b", 2.0)]
     assert index.search(expanded, 1, first=plain, candidates=1).answer("q") == [("b", 2.0)]
@@ -188,7 +188,7 @@ def test_two_stages_retrieve_ten_times_as_many(k: int, settings: dict[str, int],
     """The document that scores best is the `wanted`-th of the first stage, and the one behind it is not seen."""
     matrix = [[400 - row, 0] for row in range(400)]
     matrix[wanted - 1][1], matrix[wanted][1] = 10, 20
-    index = InvertedIndex.build(vectors("image", matrix, [f"i{row:03}" for row in range(400)]))
+    index = build_index(vectors("image", matrix, [f"i{row:03}" for row in range(400)]), "inverted")
     plain, expanded = vectors("text", [[1, 0]], ["q"]), vectors("text", [[1, 1000]], ["q"])
     run = index.search(expanded, k, first=plain, **settings)
     assert run.answer("q")[0][0] == f"i{wanted - 1:03}"
@@ -203,7 +203,7 @@ def test_a_budget_looks_at_twice_as_many_and_one_for_800_postings() -> None:
 def test_two_stages_score_as_one_does() -> None:
     rng = np.random.default_rng(10)
     matrix = drawn(rng, 500, 40, 0.4)
-    index = InvertedIndex.build(vectors("image", matrix[:300]))
+    index = build_index(vectors("image", matrix[:300]), "inverted")
     index.add(vectors("image", matrix[300:], [f"i{i:05}" for i in range(300, 500)]))
     queries = drawn(rng, 20, 40, 0.5)
     expanded, plain = vectors("text", queries), vectors("text", queries * (queries > np.median(queries)))
@@ -217,7 +217,7 @@ def test_two_stages_score_as_one_does() -> None:
 
 def test_faults() -> None:
     documents = vectors("image", [[1, 2], [0, 1]])
-    index = InvertedIndex.build(documents)
+    index = build_index(documents, "inverted")
     queries = vectors("text", [[1, 2]])
     with refused(ConfigurationError, "unknown setting", "bugdet", meant="budget", hint=False):
         index.search(queries, bugdet=5)
@@ -226,12 +226,12 @@ def test_faults() -> None:
     with pytest.raises(RunError, match="k must be at least 1, not 0"):
         index.search(queries, 0, first=queries)
     with refused(EmbeddingError, "t00000", "i00000", "t2i", code="score-query-document-too"):
-        InvertedIndex.build(vectors("image", [[1e38, 0]])).search(vectors("text", [[1e3, 0]]))
+        build_index(vectors("image", [[1e38, 0]]), "inverted").search(vectors("text", [[1e3, 0]]))
 
 
 def test_a_damaged_list_is_named(tmp_path: object) -> None:
     folder = tmp_path / "index"  # type: ignore[operator]
-    InvertedIndex.build(vectors("image", [[1, 2], [0, 1]]), folder)
+    build_index(vectors("image", [[1, 2], [0, 1]]), "inverted", folder)
     (path,) = folder.glob("part-*/list-postings.npy")
     path.write_bytes(path.read_bytes()[:-4])
     with refused(IndexFolderError, "list-postings.npy has 142 bytes", "146 were written"):
@@ -243,7 +243,7 @@ def test_documents_on_disk_are_those_given(tmp_path: Path) -> None:
     matrix = drawn(rng, 70, 5000, 0.01)
     matrix[3], matrix[69, 4999] = 0.0, 1.0  # a document without terms, and one with the last term
     documents = vectors("image", csr_array(matrix))
-    index = InvertedIndex.build(documents, tmp_path / "index")
+    index = build_index(documents, "inverted", tmp_path / "index")
     gaps = np.load(tmp_path / "index" / "part-1-0" / "list-gaps.npy")
     assert (gaps == 0).any(), "gaps beyond 255"
     some = documents.ids.take(pa.array([69, 3, 0, 41]))
@@ -268,7 +268,7 @@ def test_lists_of_the_earlier_layout_are_built_again(tmp_path: Path) -> None:
 
 def test_a_damaged_number_is_found(tmp_path: Path) -> None:
     folder = tmp_path / "index"
-    InvertedIndex.build(vectors("image", drawn(np.random.default_rng(14), 50, 30, 0.3)), folder)
+    build_index(vectors("image", drawn(np.random.default_rng(14), 50, 30, 0.3)), "inverted", folder)
     for name, fault in (("gaps", "terms of another number than weights"), ("levels", "levels out of order")):
         array = np.load(folder / "part-1-0" / f"list-{name}.npy")
         array.flat[5] = 0 if name == "gaps" else 60_000

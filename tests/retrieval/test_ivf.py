@@ -20,7 +20,7 @@ from refusals import refused
 from visir.errors import EmbeddingError
 from visir.records import Embeddings
 from visir.retrieval import dense as ivf
-from visir.retrieval.dense import IvfIndex, usual_lists
+from visir.retrieval.dense import usual_lists
 from visir.retrieval.exact import search
 from visir.retrieval.index import IndexFolderError, check_new_index
 from visir.retrieval.kinds import build_index, open_index
@@ -53,7 +53,7 @@ def hits(found, expected) -> int:  # type: ignore[no-untyped-def]
 def test_scores_are_exact_and_nearly_all_is_found(similarity: str, dimension: int, share: float) -> None:
     documents, queries = clusters(3000, 1, dimension)
     expected = search(queries, documents, "t2i", depth=10, similarity=similarity).run  # type: ignore[arg-type]
-    found = IvfIndex.build(documents, similarity=similarity).search(queries, 10)
+    found = build_index(documents, "ivf", similarity=similarity).search(queries, 10)
     for query in queries.ids.to_pylist():
         truth = dict(expected.answer(query))
         assert all(truth[document] == score for document, score in found.answer(query) if document in truth)
@@ -62,7 +62,7 @@ def test_scores_are_exact_and_nearly_all_is_found(similarity: str, dimension: in
 
 def test_more_probes_and_more_candidates_find_no_less_and_the_whole_gallery_is_exact() -> None:
     documents, queries = clusters(2000, 2)
-    index = IvfIndex.build(documents, rescore=10, probes=1)
+    index = build_index(documents, "ivf", rescore=10, probes=1)
     expected = search(queries, documents, "t2i", depth=10).run
     first, read, scored = (
         hits(index.search(queries, 10, **options), expected)
@@ -76,9 +76,9 @@ def test_more_probes_and_more_candidates_find_no_less_and_the_whole_gallery_is_e
 
 def test_what_is_found_for_a_query_depends_on_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     documents, queries = clusters(2500, 3)
-    index = IvfIndex.build(documents, probes=4, rescore=20)
+    index = build_index(documents, "ivf", probes=4, rescore=20)
     together = index.search(queries, 20)
-    monkeypatch.setattr(ivf, "_PAIRS", 64)
+    monkeypatch.setattr("visir.retrieval.rows._PAIRS", 64)
     for query in queries.ids.to_pylist():
         assert index.search(queries.select([query]), 20).answer(query) == together.answer(query)
 
@@ -98,30 +98,30 @@ def test_the_same_steps_give_the_same_index_loaded_in_between_or_not(tmp_path: P
     documents, queries = clusters(1500, 5)
     ids = documents.ids.to_pylist()
     settings = {"probes": 2, "rescore": 10}
-    memory = IvfIndex.build(documents.select(ids[:1000]), **settings)
-    IvfIndex.build(documents.select(ids[:1000]), tmp_path / "index", **settings)
+    memory = build_index(documents.select(ids[:1000]), "ivf", **settings)
+    build_index(documents.select(ids[:1000]), "ivf", tmp_path / "index", **settings)
     before = memory._state.built.codes
     for first, last in ((1000, 1050), (1050, 1500)):
         memory.add(documents.select(ids[first:last]))
-        IvfIndex.load(tmp_path / "index").add(documents.select(ids[first:last]))
-    assert same_run(memory.search(queries, 10), IvfIndex.load(tmp_path / "index").search(queries, 10))
+        open_index(tmp_path / "index").add(documents.select(ids[first:last]))
+    assert same_run(memory.search(queries, 10), open_index(tmp_path / "index").search(queries, 10))
     assert (before.ntotal, memory._state.built.codes.ntotal) == (1000, 1500)
 
 
 def test_with_four_times_the_documents_all_is_trained_anew() -> None:
     documents, queries = clusters(4000, 6)
     ids = documents.ids.to_pylist()
-    index = IvfIndex.build(documents.select(ids[:500]))
+    index = build_index(documents.select(ids[:500]), "ivf")
     index.add(documents.select(ids[500:1900]))
     assert (index.info().details["lists"], index._state.built.rows) == (usual_lists(500), 500)
     index.add(documents.select(ids[1900:]))
     assert (index.info().details["lists"], index._state.built.rows) == (usual_lists(4000), 4000)
-    assert same_run(index.search(queries, 10), IvfIndex.build(documents).search(queries, 10))
+    assert same_run(index.search(queries, 10), build_index(documents, "ivf").search(queries, 10))
 
 
 def test_many_deleted_neighbours_leave_no_answer_short() -> None:
     documents, queries = clusters(1000, 7)
-    index = IvfIndex.build(documents, probes=1, rescore=10)
+    index = build_index(documents, "ivf", probes=1, rescore=10)
     best = search(queries, documents, "t2i", depth=400).run.answer(queries.ids[0].as_py())
     index.delete([document for document, _ in best])  # all that is near the first query
     found = index.search(queries, 10)
@@ -136,7 +136,7 @@ def test_where_codes_tell_nothing_apart_every_vector_is_compared(question: np.nd
     vectors[7, 1] = 0.5
     documents = dense("image", vectors)
     queries = dense("text", np.array([question, np.eye(8)[0]]))
-    index = IvfIndex.build(documents, similarity="dot", rescore=5)
+    index = build_index(documents, "ivf", similarity="dot", rescore=5)
     index.delete(["i0003"])
     left = documents.select([id for id in documents.ids.to_pylist() if id != "i0003"])
     expected = search(queries, left, "t2i", depth=10, similarity="dot").run
@@ -147,7 +147,7 @@ def test_where_codes_tell_nothing_apart_every_vector_is_compared(question: np.nd
 
 def test_a_piece_of_more_numbers_than_there_are_is_the_whole_vector() -> None:
     documents, queries = clusters(600, 13)
-    whole, more = (IvfIndex.build(documents, piece=piece, rescore=10) for piece in (32, 10**9))
+    whole, more = (build_index(documents, "ivf", piece=piece, rescore=10) for piece in (32, 10**9))
     assert same_run(whole.search(queries, 10), more.search(queries, 10))
     assert whole.info().details["bytes_in_memory"] == more.info().details["bytes_in_memory"]
 
@@ -163,13 +163,14 @@ def test_float16_stays_float16_and_is_what_is_scored(tmp_path: Path) -> None:
 
 def test_zero_vectors_are_named() -> None:
     with pytest.raises(EmbeddingError, match="1 image vectors by test are zero; they have no cosine: 'i0001'"):
-        IvfIndex.build(dense("image", np.array([[1, 0], [0, 0]])))
+        build_index(dense("image", np.array([[1, 0], [0, 0]])), "ivf")
 
 
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ivf, "LARGEST", 100)
     monkeypatch.setattr("visir.retrieval.rows.LARGEST", 100)
+    monkeypatch.setattr("visir.retrieval.index.LARGEST", 100)
 
 
 @pytest.mark.usefixtures("small_parts")

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from visir.records import Embeddings, EncoderCard
-from visir.retrieval.dense import FlatIndex
+from visir.retrieval.kinds import build_index
 from visir.retrieval.shard_runs import best_of, kth_scores, share_found
 
 
@@ -17,7 +17,7 @@ def test_the_share_is_by_scores() -> None:
     """Documents 3, 2, 2, 1 on a line and one query: of the best two the second scores 2, and so does the third."""
     card = EncoderCard("toy", "imported")
     vectors = np.array([[3.0], [2.0], [2.0], [1.0]], np.float32)
-    index = FlatIndex.build(Embeddings("image", pa.array([*"abcd"]), vectors, card), similarity="dot")
+    index = build_index(Embeddings("image", pa.array([*"abcd"]), vectors, card), "exact", similarity="dot")
     queries = Embeddings("text", pa.array(["q"]), np.ones((1, 1), np.float32), card)
     least = kth_scores(index.search(queries, 2), 2)
     assert least.tolist() == [2.0]

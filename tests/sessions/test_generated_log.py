@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
 
+import visir.sessions.simulator.simulate as simulate
 from refusals import refused
 from visir.errors import ConfigurationError, VisirError
 from visir.sessions import LogCounts, load_mapping, sessionise
@@ -90,6 +91,31 @@ def test_a_person_is_the_same_in_any_part_and_any_size() -> None:
         np.testing.assert_array_equal(values, pieces[name])
         np.testing.assert_array_equal(values[: len(small[name])], small[name])
     assert len(small["person"]) < 528
+
+
+def test_without_a_compiler_people_do_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    for compiled in (True, False):
+        monkeypatch.setattr(simulate, "pays", lambda numbers, *loops, compiled=compiled: compiled)
+        people = simulate.simulate(simulate.causes_of(Shop(), 3), 10, 130)
+        some = simulate.simulate(simulate.causes_of(Shop(), 3), 0, 130, most_sessions=40)
+        made.append((people, some))
+    for one, other in zip(*made, strict=True):
+        assert one.people == other.people > 10
+        for name, values in {**one.events, **one.sessions}.items():
+            np.testing.assert_array_equal(values, {**other.events, **other.sessions}[name], name)
+    assert made[0][0].people == 120 and len(made[0][0].events["time"]) > 1_000
+
+
+def test_where_there_is_too_little_room_more_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    causes, rooms = simulate.causes_of(Shop(), 3), []
+    expected = simulate.simulate(causes, 0, 300)
+    made = simulate.empty_arrays
+    monkeypatch.setattr(simulate, "empty_arrays", lambda *room: rooms.append(room) or made(*[n // 8 for n in room]))
+    people = simulate.simulate(causes, 0, 300)
+    assert people.people == 300 and len(rooms) > 2
+    for name, values in expected.events.items():
+        np.testing.assert_array_equal(people.events[name], values, name)
 
 
 def test_another_seed_is_another_log_and_the_same_seed_the_same_bytes(tmp_path: Path) -> None:

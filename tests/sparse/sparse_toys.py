@@ -13,7 +13,7 @@ from visir.sparse.language_model import SparseHead, WordEmbeddings
 from visir.sparse.recipe import SparseRecipe
 from visir.sparse.run import SparseExamples, SparseLearner, padded
 from visir.sparse.vocabulary import TextTerms, Tokenizer
-from visir.training.fit import FitResult, fit
+from visir.training.loop import FitResult, fit
 
 WORDS = ["dog", "cat", "car", "tree", "run", "##ning", "red", "blue", "a", "on", "the", "house", "boat", "sky"]
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[unused0]", *WORDS]

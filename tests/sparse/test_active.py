@@ -10,7 +10,8 @@ from sparse_toys import PIECES, batch, head
 
 from visir.sparse import run
 from visir.sparse.expansion import ExpansionSample
-from visir.sparse.run import BatchScores, score, score_active
+from visir.sparse.run import score, score_active
+from visir.training.losses import BatchScores
 
 
 def gradients(

@@ -12,10 +12,9 @@ from sparse_toys import head, planted, recipe, train
 from refusals import refused
 from visir.errors import ConfigurationError
 from visir.sparse.run import SparseLearner, validate
-from visir.training.fit import FitResult, Training
-from visir.training.folder import STATE_FILE
-from visir.training.loop import TrainingError
-from visir.training.trained import STEPS_FILE, read_steps
+from visir.training.loop import FitResult, TrainingError
+from visir.training.state import Training
+from visir.training.trained import STATE_FILE, STEPS_FILE, read_steps
 
 TRAIN, VALIDATION = planted(100, seed=1), planted(40, seed=2)
 

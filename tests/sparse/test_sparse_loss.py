@@ -9,7 +9,8 @@ import torch
 from sparse_toys import PIECES, batch, head
 
 from visir.sparse.expansion import ExpansionSample, allowed
-from visir.sparse.run import SparseLoss, eta_at, score, score_active
+from visir.sparse.run import score, score_active
+from visir.training.losses import SparseLoss, eta_at
 
 Rows = list[list[float]]
 

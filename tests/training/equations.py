@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from visir.training.objectives.base import VectorPairs
+from visir.training.similarities import VectorPairs
 
 
 def unit(rng: np.random.Generator, n: int, d: int) -> NDArray[np.float64]:

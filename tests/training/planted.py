@@ -9,8 +9,8 @@ import torch
 
 from visir.encoders.towers.base import Head, HeadSpec, Tower
 from visir.records import Modality
-from visir.training.inputs.base import TrainingExamples, VectorSource
-from visir.training.objectives.objective import Objective, build_objective
+from visir.training.inputs import TrainingExamples, VectorSource
+from visir.training.losses import Objective, build_objective
 from visir.training.recipe import Recipe
 
 IMAGE, TEXT, TARGET = 24, 20, 6

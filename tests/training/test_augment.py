@@ -10,9 +10,8 @@ from scipy.stats import ks_2samp
 
 from refusals import refused
 from visir.errors import ConfigurationError
-from visir.training.inputs.base import EpochRandom
-from visir.training.inputs.pixels import change, crop_box, erase, erased_box
-from visir.training.sides import Augmentation
+from visir.training.inputs import EpochRandom, change, crop_box, erase, erased_box
+from visir.training.recipe import Augmentation
 
 DRAWS = 4000
 

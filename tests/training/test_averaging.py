@@ -11,9 +11,12 @@ from hypothesis import strategies as st
 from planted import objective, planted, recipe, towers
 from torch import nn
 
-from visir.training.fit import DualEncoder, Moved, Moving, RunningMean, Training, snapshot_steps
-from visir.training.learner import Processes, parameters_of
+from visir.training.learner import DualEncoder
+from visir.training.loop import close_epoch, updates
+from visir.training.optimiser import Moved, Moving, RunningMean, parameters_of, snapshot_steps
+from visir.training.processes import Processes
 from visir.training.recipe import Averaging
+from visir.training.state import Training
 
 
 def test_five_over_the_last_tenth_by_hand() -> None:
@@ -85,11 +88,11 @@ def test_an_epoch_goes_on_from_the_weights_or_from_their_mean(continue_from: str
     def weights() -> list[torch.Tensor]:
         return [one.detach().clone() for one in parameters_of(training.optimiser)]
 
-    after = [weights() for _ in training.run_epoch()]
+    after = [weights() for _ in updates(training)]
     assert len(after) == training.steps == 4
     decoder = {id(one) for one in learner.objective.parameters()}
     assert any(id(one) in decoder for one in parameters_of(training.optimiser)), "the decoder moves too"
-    training.close_epoch()
+    close_epoch(training)
     mean = [torch.stack(values).mean(0) for values in zip(*after[1:], strict=True)]
     for now, last, average in zip(weights(), after[-1], mean, strict=True):
         torch.testing.assert_close(now, average if continue_from == "average" else last)

@@ -14,8 +14,8 @@ from visir.encoders import encode_items
 from visir.encoders.combiner import Combiner, CombinerEncoder, CombinerSpec
 from visir.encoders.towers.base import HeadSpec
 from visir.errors import CollectionError, ConfigurationError, EncoderError
-from visir.training.inputs.base import EpochRandom, VectorSource
-from visir.training.run import AlikeNegatives, examples_of, nearest_pictures
+from visir.training.combining import AlikeNegatives, examples_of, nearest_pictures
+from visir.training.inputs import EpochRandom, VectorSource
 
 sys.path.append(str(Path(__file__).parents[1] / "evaluation"))
 from composed_toys import Colours, mixing

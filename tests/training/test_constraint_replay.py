@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from visir.training.objectives.base import Constraint
+from visir.training.losses import Constraint
 
 BOUNDS = {
     "swa_coco_ltd_constraint_b005_tl": 0.05,

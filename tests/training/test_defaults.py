@@ -7,21 +7,21 @@ import inspect
 import pytest
 
 from visir.sparse.recipe import LossSettings
-from visir.sparse.run import SparseLoss
-from visir.training.objectives.base import OwnScale
-from visir.training.objectives.infonce import (
+from visir.training.losses import (
     IFM,
     IFMSettings,
     InfoNCE,
     InfoNCESettings,
+    LTDSettings,
     MultiPositive,
     MultiPositiveSettings,
+    OwnScale,
     Sigmoid,
     SigmoidSettings,
+    SparseLoss,
     Triplet,
     TripletSettings,
 )
-from visir.training.objectives.objective import LTDSettings
 from visir.training.settings import Settings
 
 

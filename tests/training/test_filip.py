@@ -14,9 +14,9 @@ from refusals import refused
 from visir.errors import EmbeddingError
 from visir.records import TokenVectors
 from visir.training.examples import SetSource
-from visir.training.inputs.base import EpochRandom
-from visir.training.objectives.base import VectorPairs
-from visir.training.objectives.infonce import FILIP, best_matches
+from visir.training.inputs import EpochRandom
+from visir.training.losses import FILIP
+from visir.training.similarities import VectorPairs, best_matches
 
 
 def padded(counts: list[int], width: int, dimension: int, seed: int) -> Tensor:
@@ -100,7 +100,7 @@ def test_more_padding_changes_nothing() -> None:
 
 
 def test_one_vector_each_is_infonce() -> None:
-    from visir.training.objectives.infonce import InfoNCE
+    from visir.training.losses import InfoNCE
 
     anchors, positives = padded([1] * 4, 1, 8, seed=3), padded([1] * 4, 1, 8, seed=4)
     rows = torch.arange(4)

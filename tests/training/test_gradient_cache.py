@@ -10,9 +10,10 @@ from planted import IMAGE, TARGET, TEXT, objective, recipe, towers
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from visir.training.fit import DualEncoder, fit
-from visir.training.loop import Vectors, backward, seed_step
-from visir.training.objectives.base import Losses, VectorPairs
+from visir.training.learner import DualEncoder
+from visir.training.loop import Vectors, backward, fit, seed_step
+from visir.training.losses import Losses
+from visir.training.similarities import VectorPairs
 
 ROWS = 23
 SETTINGS = recipe(

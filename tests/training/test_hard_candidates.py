@@ -9,7 +9,7 @@ import pytest
 import torch
 from equations import assert_is, batch, cosines, dot, pairs, unit
 
-from visir.training.objectives.infonce import InfoNCE, Triplet
+from visir.training.losses import InfoNCE, Triplet
 
 
 def hard_batch(seed: int, n: int = 5, d: int = 3):

@@ -16,14 +16,12 @@ from visir.errors import ConfigurationError
 from visir.records import Collection
 from visir.training.build import build_model
 from visir.training.data import open_splits
-from visir.training.examples import _swapped, build_examples
-from visir.training.fit import DualEncoder
-from visir.training.inputs.base import EpochRandom, Mined, TrainingExamples
-from visir.training.recipe import read_recipe
+from visir.training.examples import _swapped, build_examples, mined_over, right_pairs
+from visir.training.inputs import EpochRandom, Mined, TrainingExamples
+from visir.training.learner import DualEncoder, nearest_wrong
+from visir.training.recipe import MinedNegatives, SwappedNegatives, read_recipe
 from visir.training.shipped import find_recipe
-from visir.training.sides import MinedNegatives, SwappedNegatives
 from visir.training.trained import STEPS_FILE, StepLog, read_steps
-from visir.training.validation import mined_over, nearest_wrong, right_pairs
 
 SMALL: dict[str, Any] = {"data": "scenes:40?size=64", "epochs": 2, "batch": 24}
 EPOCH = EpochRandom(0, 1)
@@ -138,7 +136,7 @@ def test_mined_ones_are_near_and_wrong(tmp_path: Path) -> None:
     built = build_model(recipe, splits.train, "cpu")
     train, _ = build_examples(recipe, built, splits)
     learner = DualEncoder(built.towers, built.objective)
-    from visir.training.learner import Precision
+    from visir.training.optimiser import Precision
 
     learner.prepare(Precision("float32", torch.device("cpu")))
     mined = train.negatives.mined  # type: ignore[union-attr]

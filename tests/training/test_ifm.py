@@ -10,7 +10,7 @@ from equations import assert_is, batch, cosines, dot, infonce, pairs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from visir.training.objectives.infonce import IFM, Cosine, InfoNCE
+from visir.training.losses import IFM, Cosine, InfoNCE
 
 
 def reference(images, texts, owners, temperature, epsilon, false_negatives):

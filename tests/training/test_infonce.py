@@ -11,7 +11,7 @@ from equations import assert_is, batch, cosines, infonce, pairs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from visir.training.objectives.infonce import InfoNCE
+from visir.training.losses import InfoNCE
 
 
 def reference(images, texts, owners, temperature, false_negatives):

@@ -23,10 +23,8 @@ from visir.errors import ConfigurationError, EmbeddingError, ImageError
 from visir.records import Collection
 from visir.splitmix import splitmix64
 from visir.training.examples import PreparedTexts, TokenSource, WordSource
-from visir.training.fit import prefetch
-from visir.training.inputs.base import WORDS, EpochRandom, TrainingExamples, VectorSource, uniform
-from visir.training.inputs.pixels import PixelSource
-from visir.training.sides import Augmentation
+from visir.training.inputs import WORDS, EpochRandom, PixelSource, TrainingExamples, VectorSource, prefetch, uniform
+from visir.training.recipe import Augmentation
 
 CAPTIONS = ["A dog runs.", "", "Two dogs run on a beach.", "a dog", "Zebra!"]
 
@@ -193,7 +191,7 @@ def test_pictures_to_which_nothing_happens_are_read_once(tmp_path: Path) -> None
 
 
 def test_too_many_pictures_are_read_every_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("visir.training.inputs.pixels.KEPT_BYTES", 2 * 3 * 16 * 16 - 1)
+    monkeypatch.setattr("visir.training.inputs.KEPT_BYTES", 2 * 3 * 16 * 16 - 1)
     source = PixelSource(pictures(tmp_path, [(20, 20), (20, 30)]), SmallCNNBackbone(size=16))
     source.batch(np.array([0, 1]))
     (tmp_path / "0.png").unlink()

@@ -12,8 +12,8 @@ from refusals import refused
 from visir.collections import open_collection
 from visir.encoders import load
 from visir.errors import CollectionError, ConfigurationError
+from visir.training.data import TOWERS
 from visir.training.recipe import Recipe
-from visir.training.resolving import TOWERS
 from visir.training.shipped import find_recipe
 
 SCENES = "scenes:20?size=64"

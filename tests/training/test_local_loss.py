@@ -13,9 +13,10 @@ from planted import recipe
 
 from refusals import refused
 from visir.errors import ConfigurationError
-from visir.training.loop import Share
-from visir.training.objectives.base import OwnQueries, OwnScale
+from visir.training.losses import OwnScale
+from visir.training.processes import Share
 from visir.training.recipe import read_recipe
+from visir.training.similarities import OwnQueries
 
 KINDS: tuple[dict[str, Any], ...] = (
     {"name": "infonce", "learn_temperature": True},

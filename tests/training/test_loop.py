@@ -22,10 +22,11 @@ from visir.encoders.towers.pretrained_backbone import PretrainedBackbone
 from visir.encoders.towers.resnet import ResNetBackbone
 from visir.errors import ConfigurationError, EncoderError
 from visir.records import Modality
-from visir.training.fit import BatchStatistics, DualEncoder, FitResult, fit
-from visir.training.inputs.base import EpochRandom, TrainingExamples, VectorSource
-from visir.training.learner import Processes, build_optimiser
-from visir.training.loop import Share, TrainingError, steps_of_epoch, steps_per_epoch
+from visir.training.inputs import EpochRandom, TrainingExamples, VectorSource
+from visir.training.learner import DualEncoder
+from visir.training.loop import FitResult, TrainingError, fit
+from visir.training.optimiser import BatchStatistics, build_optimiser
+from visir.training.processes import Processes, Share, steps_of_epoch, steps_per_epoch
 from visir.training.recipe import Optimiser, Recipe
 from visir.training.trained import STEPS_FILE, read_steps
 

@@ -11,7 +11,7 @@ import torch
 from equations import assert_is, batch, cosines, dot, pairs, unit
 from torch.nn import functional
 
-from visir.training.objectives.infonce import InfoNCE, MultiPositive
+from visir.training.losses import InfoNCE, MultiPositive
 
 
 def one_way(scores, owners, demand, extra, extra_owners):

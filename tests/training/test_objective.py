@@ -10,16 +10,17 @@ import torch
 from equations import batch, cosines, dot, infonce, pairs
 
 from visir.errors import ConfigurationError
-from visir.training.objectives import (
+from visir.training.losses import (
     Auxiliary,
     CosineSettings,
     IFMSettings,
     InfoNCESettings,
     ITDSettings,
     LTDSettings,
+    Objective,
     TripletSettings,
+    build_objective,
 )
-from visir.training.objectives.objective import Objective, build_objective
 
 
 def built(contrastive, **auxiliary) -> Objective:

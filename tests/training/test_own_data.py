@@ -17,9 +17,8 @@ from visir.collections import open_collection
 from visir.encoders import load
 from visir.errors import CollectionError, ConfigurationError, VisirError
 from visir.storage import Manifest
-from visir.training.data import default_rule, divided, open_splits, settled
+from visir.training.data import TOWERS, default_rule, divided, open_splits, settled
 from visir.training.recipe import Data
-from visir.training.resolving import TOWERS
 from visir.training.trained import StepLog
 
 SMALL: dict[str, Any] = {"image_model": "pixels", "text_model": "bow:64", "dimension": 8, "device": "cpu"}

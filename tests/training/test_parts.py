@@ -14,9 +14,9 @@ from visir.encoders.towers.base import Inputs
 from visir.evaluation.measures import measure
 from visir.records import Embeddings, EncoderCard, Qrels
 from visir.retrieval.exact import search_both
-from visir.training.inputs.base import VectorSource
-from visir.training.loop import batches_of_epoch, steps_per_epoch
-from visir.training.validation import encode_source, validate
+from visir.training.inputs import VectorSource
+from visir.training.learner import encode_source, validate
+from visir.training.processes import batches_of_epoch, steps_per_epoch
 
 
 @given(st.integers(1, 300), st.integers(2, 64), st.integers(0, 5), st.integers(0, 5))
@@ -87,7 +87,7 @@ def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     owners = np.repeat(np.arange(30), 2)
     images, texts = rng.normal(size=(30, 5)).astype(np.float32), rng.normal(size=(60, 5)).astype(np.float32)
     whole = validate(images, texts, owners)
-    monkeypatch.setattr("visir.training.validation.SCORES", 70)  # one query of 60 candidates, two of 30
+    monkeypatch.setattr("visir.training.learner.SCORES", 70)  # one query of 60 candidates, two of 30
     assert validate(images, texts, owners) == whole
 
 

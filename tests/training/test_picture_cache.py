@@ -19,7 +19,7 @@ from refusals import refused
 from visir.errors import ImageError, VisirError
 from visir.files import cache_directory
 from visir.records import Collection
-from visir.training.inputs.pixels import PictureCache, scaled
+from visir.training.inputs import PictureCache, scaled
 
 
 def pictures(folder: Path, sizes: list[tuple[int, int]]) -> Collection:

@@ -12,8 +12,8 @@ import torch
 from torch import nn
 
 from visir.errors import CollectionError
-from visir.training.loop import kept_bytes, peak_memory
 from visir.training.planning import TrainingPlan, plan
+from visir.training.processes import kept_bytes, peak_memory
 from visir.training.recipe import Recipe
 
 HEADS: dict[str, Any] = {

@@ -16,9 +16,8 @@ from two_processes import CASES, LOCAL
 
 from refusals import refused
 from visir.errors import ConfigurationError
-from visir.training.folder import STATE_FILE
-from visir.training.learner import Processes
-from visir.training.trained import STEPS_FILE, read_steps
+from visir.training.processes import Processes
+from visir.training.trained import STATE_FILE, STEPS_FILE, read_steps
 
 LAUNCH = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
 

@@ -15,9 +15,9 @@ from refusals import refused
 from visir.encoders.towers.base import PromptInputs
 from visir.errors import ConfigurationError
 from visir.training.examples import PromptedTexts
-from visir.training.fit import DualEncoder
-from visir.training.inputs.base import EpochRandom, VectorSource
-from visir.training.learner import Precision
+from visir.training.inputs import EpochRandom, VectorSource
+from visir.training.learner import DualEncoder
+from visir.training.optimiser import Precision
 
 SMALL: dict[str, Any] = {"data": "scenes:40?size=64", "epochs": 2, "batch": 24}
 PROMPTS = ["a photo of {}", "{}", "a picture: {}!"]

@@ -9,11 +9,10 @@ import pytest
 
 from refusals import refused
 from visir.errors import ConfigurationError, VisirError
-from visir.training.objectives.infonce import IFMSettings, InfoNCESettings, TripletSettings
-from visir.training.recipe import expand, read_recipe
+from visir.training.losses import IFMSettings, InfoNCESettings, TripletSettings
+from visir.training.recipe import GRU, FrozenTexts, SmallCNN, expand, read_recipe
 from visir.training.settings import to_toml
 from visir.training.shipped import find_recipe, shipped_recipes, summary
-from visir.training.sides import GRU, FrozenTexts, SmallCNN
 
 PLAIN = """# visir train plain.toml
 name = "plain"

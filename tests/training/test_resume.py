@@ -20,11 +20,11 @@ from refusals import refused
 from visir.errors import ConfigurationError, VisirError
 from visir.storage.disk import files_below
 from visir.storage.manifest import LOG
-from visir.training.fit import DualEncoder, FitResult, fit
-from visir.training.folder import STATE_FILE, writing_into
+from visir.training.learner import DualEncoder
+from visir.training.loop import FitResult, fit
 from visir.training.recipe import Recipe
 from visir.training.state import is_full, load_state, save_state
-from visir.training.trained import STEPS_FILE, Epoch, Step, StepLog, read_steps
+from visir.training.trained import STATE_FILE, STEPS_FILE, Epoch, Step, StepLog, read_steps, writing_into
 
 TRAIN, VALIDATION = planted(80, seed=1, views=2, targets=True), planted(30, seed=2)
 EVERYTHING: dict[str, Any] = {

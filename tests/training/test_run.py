@@ -22,11 +22,11 @@ from visir.encoders.towers.pretrained_backbone import own_temperature
 from visir.errors import CollectionError, ConfigurationError, ImageError, VisirError
 from visir.files import read_json
 from visir.training import build
+from visir.training.learner import validate
 from visir.training.planning import plan
 from visir.training.recipe import Recipe, read_recipe
 from visir.training.run import train
 from visir.training.trained import Epoch, read_steps
-from visir.training.validation import validate
 
 SCENES = "scenes:120?size=64"
 FROZEN: dict[str, Any] = {

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from visir.training.fit import Timetable
+from visir.training.optimiser import Timetable
 from visir.training.recipe import Schedule
 
 

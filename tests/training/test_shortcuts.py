@@ -23,19 +23,10 @@ from visir.shortcuts import inject, plain
 from visir.shortcuts.view import caption_numbers, endings, picture_numbers, reassigned
 from visir.training.build import build_model
 from visir.training.data import open_splits
-from visir.training.examples import (
-    EndedTexts,
-    EndedWords,
-    Numbering,
-    StampedPictures,
-    WordSource,
-    build_examples,
-)
-from visir.training.inputs.base import EpochRandom
-from visir.training.inputs.pixels import PixelSource
-from visir.training.recipe import Recipe
+from visir.training.examples import EndedTexts, EndedWords, Numbering, StampedPictures, WordSource, build_examples
+from visir.training.inputs import EpochRandom, PixelSource
+from visir.training.recipe import Recipe, ShortcutSettings
 from visir.training.run import train
-from visir.training.sides import ShortcutSettings
 
 UNIQUE = {"kind": "unique", "digits": "sklearn"}
 

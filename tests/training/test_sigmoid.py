@@ -10,7 +10,7 @@ import pytest
 import torch
 from equations import assert_is, batch, cosines, dot, pairs, unit
 
-from visir.training.objectives.infonce import Sigmoid
+from visir.training.losses import Sigmoid
 
 
 def log_sigmoid(x):

@@ -15,10 +15,12 @@ from torch import Tensor
 import fake_cuda
 from visir.encoders.towers.base import Head, HeadSpec, Tower, to_device
 from visir.encoders.towers.resnet import ResNetBackbone
-from visir.training.fit import DualEncoder
-from visir.training.inputs.base import TrainingExamples
-from visir.training.learner import Precision, Processes, build_optimiser, parameters_of
-from visir.training.loop import Loop, Share, StepPosition, TrainingError
+from visir.training.inputs import TrainingExamples
+from visir.training.learner import DualEncoder
+from visir.training.loop import TrainingError, update
+from visir.training.optimiser import Precision, parameters_of
+from visir.training.processes import Processes, Share
+from visir.training.state import Training
 
 OBJECTIVES: dict[str, dict[str, Any]] = {
     "infonce": {"objective": {"name": "infonce", "temperature": 0.07, "learn_temperature": True}},
@@ -34,27 +36,24 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[fake_cuda.FakeCuda]:
         yield mode
 
 
-def loop_of(device: str, train: TrainingExamples, **changes: Any) -> Loop:
-    """The loop of a training, its weights on the device."""
+def loop_of(device: str, train: TrainingExamples, **changes: Any) -> Training[Any]:
+    """A training, its weights on the device."""
     settings = recipe(**changes)
-    learner = DualEncoder(towers(hidden=(32,)), objective(settings)).to(device)
-    precision = Precision(settings.precision, torch.device(device))
-    learner.prepare(precision)
+    learner = DualEncoder(towers(hidden=(32,)), objective(settings))
+    training = Training(settings, learner, train, train, Processes(0, 1, torch.device(device)))
     learner.train()
-    optimiser = build_optimiser(learner.parts(), settings.optimiser, settings.rates)
-    processes = Processes(0, 1, torch.device(device))
-    return Loop(learner, optimiser, processes, precision, train, 0, settings.optimiser.clip)
+    return training
 
 
-def step(loop: Loop, number: int = 0, chunk: int | None = None) -> dict[str, float]:
+def step(loop: Training[Any], number: int = 0, chunk: int | None = None) -> dict[str, float]:
     """One update by the first 32 pairs."""
     share = Share.of(np.arange(32), chunk=chunk)
     batches = (loop.train.batch(rows, None) for rows in share.chunks)
-    update = loop.update([share], batches, StepPosition(0, number, 1.0))
-    return {**update.losses, **update.facts}
+    losses, facts = update(loop, [share], batches, number)
+    return {**losses, **facts}
 
 
-def gradients(monkeypatch: pytest.MonkeyPatch, loop: Loop) -> None:
+def gradients(monkeypatch: pytest.MonkeyPatch, loop: Training[Any]) -> None:
     """In the place of the backward pass, which would ask the driver: every weight gets a gradient."""
 
     def backward(self: Tensor) -> None:
@@ -84,14 +83,14 @@ def test_moved_ahead_a_step_is_what_it_is(monkeypatch: pytest.MonkeyPatch, name:
     train = planted(20, seed=1, targets=True)
     plain, ahead = (loop_of("cpu", train, **OBJECTIVES[name]) for _ in range(2))
     expected = [step(plain, number) for number in range(4)]
-    monkeypatch.setattr(Loop, "_moves_ahead", True)
+    monkeypatch.setattr(Training, "moves_ahead", True)
     assert [step(ahead, number) for number in range(4)] == expected
     for one, other in zip(parameters_of(plain.optimiser), parameters_of(ahead.optimiser), strict=True):
         assert torch.equal(one, other)
 
 
 def test_moved_ahead_what_is_not_finite_moves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Loop, "_moves_ahead", True)
+    monkeypatch.setattr(Training, "moves_ahead", True)
     loop = loop_of("cpu", planted(20, seed=1))
     step(loop)
     weights = [weight.detach().clone() for weight in parameters_of(loop.optimiser)]

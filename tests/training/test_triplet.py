@@ -9,7 +9,7 @@ from equations import among, assert_is, batch, cosines, pairs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from visir.training.objectives.infonce import Triplet
+from visir.training.losses import Triplet
 
 
 def reference(images, texts, owners, margin, negatives, false_negatives, reduction):

@@ -20,15 +20,15 @@ from torch.nn import functional
 from visir.encoders.towers.base import Inputs
 from visir.errors import VisirError
 from visir.threads import launched
-from visir.training import loop
-from visir.training.fit import DualEncoder, FitResult, fit
-from visir.training.inputs.base import EpochRandom, HardNegatives, InputSource, Mined, TrainingExamples
-from visir.training.learner import Processes
-from visir.training.loop import GradientMean, Share
-from visir.training.objectives.base import OwnQueries, VectorPairs
+from visir.training import processes as sharing
+from visir.training.examples import right_pairs
+from visir.training.inputs import EpochRandom, HardNegatives, InputSource, Mined, TrainingExamples
+from visir.training.learner import DualEncoder
+from visir.training.loop import FitResult, fit
+from visir.training.processes import GradientMean, Processes, Share
 from visir.training.recipe import Recipe
+from visir.training.similarities import OwnQueries, VectorPairs
 from visir.training.trained import Epoch
-from visir.training.validation import right_pairs
 
 TRAIN, VALIDATION = planted(61, seed=1, views=2, targets=True), planted(30, seed=2)
 LOSSES: dict[str, Any] = {
@@ -133,7 +133,7 @@ def means(folder: Path) -> None:
     processes = Processes.join("cpu")
     torch.manual_seed(0)
     net = Stacked()
-    loop.BUCKET = 70  # a layer has 72 numbers
+    sharing.BUCKET = 70  # a layer has 72 numbers
     mean = GradientMean(list(net.parameters()), processes.count)
     inputs = torch.randn(5, 8, generator=torch.Generator().manual_seed(processes.rank))
     found: dict[str, Tensor] = {}
@@ -163,7 +163,7 @@ def means(folder: Path) -> None:
     except VisirError as fault:
         (folder / f"twice-{processes.rank}.txt").write_text(str(fault))
     mean.finish()
-    loop.BUCKET = 1 << 23
+    sharing.BUCKET = 1 << 23
 
 
 class Spoilt:

@@ -1,4 +1,4 @@
-"""`visir compare`, `explain`, `report`: results beside one another, beside published values, and looked at again."""
+"""Results beside one another, beside published values, and looked at again: `visir compare`, `explain`, `report`."""
 
 from __future__ import annotations
 
@@ -299,3 +299,37 @@ def report(
         check_new_folder(out, REPORT, replace=replace)
     shown = call(None, [str(folder) for folder in folders], data=call.given["data"], title=call.given["title"])
     output.finish(shown, shown.to_dict(), None if is_page else out, page=out if is_page else None, replace=replace)
+
+
+# `visir publish`: results of any systems on any tasks as one site.
+
+
+@calls("visir.reports.site:publish", leave="sources", data=option("--data", metavar="COLLECTION", panel=DATA))
+@examples(
+    "visir publish results/ --out site",
+    "visir publish results/clip results/siglip others/*.json --out site --title 'Our photos'",
+    "visir publish results/clip --out clip.json",
+    "visir publish others/*.json",
+)
+@reports
+def publish(results: Annotated[list[Path], argument("RESULT…")], call: Call) -> None:
+    """Results of many systems as one site, ranked.
+
+    Show results as a site of plain files that opens from the disk and on any static host: systems and tasks in one
+    table, every number with its interval, its places and its protocol. Numbers of other protocols stand in columns of
+    their own. Without --out the results are checked, and printed.
+
+    Args:
+        results: Folders that visir evaluate --out or visir classify --out wrote, folders that hold such folders, and
+            packed results of others (JSON).
+        out: Where to write: a new folder for the site; or, of one result, FILE.json, which others can add to theirs.
+        data: A collection that was searched: pages of its results show pictures.
+    """
+    from visir.errors import ConfigurationError, raise_faults
+
+    faults = [f"{result}: not there" for result in results if not result.exists()]
+    raise_faults(ConfigurationError, "publish", faults, hint="visir publish results/ --out site")
+    shown = call(None, *map(str, results))
+    output.finish(shown, shown.to_dict())
+    if (out := call.given["out"]) is not None:
+        output.note(f"result: {out}" if Path(out).suffix == ".json" else f"site: {Path(out) / 'index.html'}")

@@ -175,7 +175,7 @@ def demo(
     import webbrowser
     from time import perf_counter
 
-    from visir.training.folder import STATE_FILE
+    from visir.training.trained import STATE_FILE
 
     verbs = context.find_root().command
     which, collection = _choose(data)

@@ -116,8 +116,7 @@ def build_of_parts(
     place: str, model: str | None, device: str | None, kind: str | None, out: Path, settings: dict[str, Any]
 ) -> None:
     """Index a folder of parts, and print what was done."""
-    from visir.retrieval.index import index_of_parts
-    from visir.retrieval.kinds import kind_for
+    from visir.retrieval.kinds import index_of_parts, kind_for
 
     parts = _parts_by(place, model, device)
     index, summary = index_of_parts(parts, kind_for("dense", parts.encoder.name, kind), out, **settings)
@@ -128,7 +127,7 @@ def build_of_parts(
 
 def add_of_parts(index: Index[Any], folder: Path, place: str, model: str | None, device: str | None) -> None:
     """Add what the index lacks of a folder of parts, and print what was done."""
-    from visir.retrieval.index import add_parts
+    from visir.retrieval.kinds import add_parts
 
     parts = _parts_by(place, model, device)
     added, summary = add_parts(index, parts)

@@ -38,6 +38,7 @@ ROAD = (
     Verb("stress", "visir.cli.stress:stress", group="measure"),
     Verb("train", "visir.cli.train:train", group="train"),
     Verb("report", "visir.cli.compare:report", group="measure"),
+    Verb("publish", "visir.cli.compare:publish", group="measure"),
     Verb("encode", "visir.cli.encode:encode", group="analyse"),
     Verb("index", "visir.cli.index:app", group="analyse"),
     Verb("classify", "visir.cli.classify:classify", group="analyse"),

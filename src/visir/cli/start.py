@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import os
+
 
 def run() -> None:
     """Run the command line."""
+    # Threads of OpenMP spin while they wait for one another, up to milliseconds, which beside other work takes several
+    # times the time of the work itself. libgomp reads this when PyTorch loads it; it is how long it spins by itself
+    # where there are more threads than cores.
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     try:
         from visir.cli.main import run as run_verbs
 

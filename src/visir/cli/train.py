@@ -116,11 +116,10 @@ def _train(
 ) -> None:
     from visir.storage import is_made_by_visir
     from visir.threads import launched
-    from visir.training.checkpoint import default_folder
-    from visir.training.resolving import TOWERS
+    from visir.training.checkpoint import TensorBoard, default_folder
+    from visir.training.data import TOWERS
     from visir.training.run import layout_of
     from visir.training.run import train as run
-    from visir.training.state import TensorBoard
 
     resolved, _ = TOWERS.resolve(recipe, data, options, more=changes)
     folder, layout = out or default_folder(resolved), layout_of(resolved)
@@ -189,7 +188,7 @@ def print_epochs(
     board: AbstractContextManager[Callable[[Epoch], None] | None] | None = None,
 ) -> R:
     """Train, and print a line per epoch."""
-    from visir.training.folder import STATE_FILE
+    from visir.training.trained import STATE_FILE
 
     with board or nullcontext() as log:
 
@@ -209,7 +208,7 @@ def print_epochs(
 
 def print_steps(recipe: Regime, examples: int) -> None:
     """Print how many steps a training over so many examples has."""
-    from visir.training.loop import steps_per_epoch
+    from visir.training.processes import steps_per_epoch
 
     settings = recipe.optimiser
     steps = steps_per_epoch(examples, settings.batch, settings.accumulate)

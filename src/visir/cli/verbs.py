@@ -733,6 +733,7 @@ PURPOSES = {
     "explain": "reproduce replication protocol paper mismatch",
     "stress": "robustness robust noise blur typos brittleness corruptions perturbations rotation jpeg",
     "report": "page html pdf notebook jupyter latex table open show results",
+    "publish": "leaderboard ranking website github pages share site static",
     "train": "fine-tune finetune learn lora adapter gpu objective loss",
     "encode": "embeddings vectors features gpu many machines",
     "classify": "tags labels zero-shot few-shot categories",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shlex
+import zipfile
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from visir.encoders.base import Encoder
@@ -246,3 +248,52 @@ def load_modules(path: Path, modules: Mapping[Any, nn.Module]) -> None:
             raise EncoderError(
                 f"{path}: does not fit {path.parent / CHECKPOINT_FILE}: {fault}", hint=COPY_AGAIN, code="not-fit"
             ) from fault
+
+
+# Files that other programs saved, read without running anything in them.
+
+
+def read_torch_file(path: Path, name: str = "") -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The weights in a file of `torch.save`, and the plain values of a configuration that lies beside them."""
+    # A training run saves `{"model": weights, "config": …, "optimizer": …}`, a published file sometimes the weights
+    # alone; both are read. The file is mapped, not read: optimiser states cost no memory.
+    # Nothing in the file is executed (`weights_only`); a file that cannot be read in this way is an `EncoderError` that
+    # names the class in it and how to save the weights alone.
+    import torch
+    from torch import Tensor
+
+    where = f"{name}: {path}" if name else str(path)
+    if not path.is_file():
+        raise EncoderError(f"{where}: there is no such file.", hint="name the checkpoint file itself", code="no-file")
+    try:
+        # Files of PyTorch before 1.6 are no archives, and cannot be mapped.
+        content = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
+    except UnpicklingError as fault:
+        raise EncoderError(
+            f"{where} holds more than weights and plain values ({_refused(fault)}); reading it would run code.",
+            hint="where you trust it, save the weights alone: "
+            "torch.save({'model': torch.load(OLD, weights_only=False)['model']}, NEW)",
+            code="holds-more-weights-plain",
+        ) from fault
+    except (OSError, RuntimeError, EOFError, ValueError, LookupError) as fault:
+        raise EncoderError(
+            f"{where} cannot be read as a checkpoint: {str(fault).splitlines()[0] if str(fault) else fault!r}",
+            hint="the file is damaged, cut short, or of another kind; fetch it again and compare its size",
+            code="weights-cannot-read",
+        ) from fault
+    state = content.get("model", content) if isinstance(content, Mapping) else None
+    if not isinstance(state, Mapping) or not state or not all(isinstance(value, Tensor) for value in state.values()):
+        raise EncoderError(
+            f"{where} holds no weights by name.",
+            hint="expected {'model': state_dict, …}, or a state_dict alone",
+            code="holds-no-weights-name",
+        )
+    config = content.get("config")
+    return dict(state), dict(config) if isinstance(config, Mapping) else {}
+
+
+def _refused(fault: UnpicklingError) -> str:
+    """The class that `weights_only` refused, from torch's long message."""
+    text = str(fault)
+    _, separator, rest = text.partition("GLOBAL ")
+    return rest.split()[0] if separator and rest.split() else text.splitlines()[0]

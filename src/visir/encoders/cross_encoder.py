@@ -58,6 +58,8 @@ class CrossEncoder(Displayed, ABC):
     images_at_once: int = 16
     texts_at_once: int = 64
     pairs_at_once: int = 64
+    in_lanes: bool = False
+    """Whether it matches in PyTorch on the CPU, and several threads may do so at once (`visir.encoders.lanes`)."""
 
     @abstractmethod
     def preprocess(self, image: Image) -> Pixels:

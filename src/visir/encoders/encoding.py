@@ -97,29 +97,19 @@ def load_images(
 ) -> Generator[Loaded, None, None]:
     """The images of the items from row `start` on, preprocessed, in batches, at most a few batches ahead."""
     # Batches end at multiples of `batch_size`, whatever `start` is and whichever images are broken, so a resumed encode
-    # computes the same batches as an uninterrupted one.
-    groups = _batches(start, len(items), batch_size)
-    yield from _loaded(items, encoder, groups, workers, skip_broken)
+    # computes the same batches as an uninterrupted one. Threads suffice: decoding and resizing happen in C without the
+    # interpreter's lock, and nothing has to be copied between processes.
+    ids, groups = items.ids.to_pylist(), _batches(start, len(items), batch_size)
+    ahead = prepared_ahead(_preparation(items, encoder), groups, ids.__getitem__, workers, skip_broken)
+    with closing(ahead) as batches:
+        for rows, pixels, broken in batches:
+            yield Loaded(rows.start, rows.stop, pixels, broken)
 
 
 def _batches(start: int, stop: int, size: int) -> Iterator[range]:
     """The rows from `start` to `stop` in batches that end at multiples of their size."""
     for begin in range(start - start % size, stop, size):
         yield range(max(begin, start), min(begin + size, stop))
-
-
-def _loaded(
-    items: Items, encoder: Encoder | CrossEncoder, groups: Iterable[range], workers: int | None, skip_broken: bool
-) -> Generator[Loaded, None, None]:
-    """Groups of the images, preprocessed in threads."""
-    # Threads suffice: decoding and resizing happen in C without the interpreter's lock, and nothing has to be copied
-    # between processes.
-    ids = items.ids.to_pylist()
-    # Closed explicitly: after an error the traceback would keep the generator, and so its threads, alive.
-    ahead = prepared_ahead(_preparation(items, encoder), groups, ids.__getitem__, workers, skip_broken)
-    with closing(ahead) as batches:
-        for rows, pixels, broken in batches:
-            yield Loaded(rows.start, rows.stop, pixels, broken)
 
 
 def _preparation(items: Items, encoder: Encoder | CrossEncoder) -> Callable[[int], Pixels | ImageError]:
@@ -289,35 +279,52 @@ def _image_parts(
     """The vectors of images, or of texts with images, batch by batch, or piece by piece."""
     # total: So many items there are in all, from the first of these on.
 
-    def begin(batch: Loaded) -> Callable[[], Embedded]:
-        """Begin to compute a batch; what is returned waits for its vectors."""
-        if not batch.pixels:
+    def begin(rows: range, pixels: list[Pixels], broken: Mapping[str, str]) -> Callable[[], Embedded]:
+        if not pixels:
             none = np.zeros((0, encoder.dimension_of(items.modality) or 0), np.float32)
             return lambda: TokenVectors(none, np.zeros(1, np.int64)) if encoder.form == "multi-vector" else none
         if items.texts is None:
-            return encoder.begin_images(batch.pixels)
-        ids = items.ids[batch.start : batch.stop].to_pylist()
-        texts = texts_of(encoder, items.take(np.arange(batch.start, batch.stop)))
-        paired = [text for name, text in zip(ids, texts, strict=True) if name not in batch.broken]
-        return partial(encoder.embed_texts_with_images, paired, batch.pixels)
+            return encoder.begin_images(pixels)
+        texts = texts_of(encoder, items.take(np.arange(rows.start, rows.stop)))
+        paired = [text for row, text in zip(rows, texts, strict=True) if ids[row] not in broken]
+        return partial(encoder.embed_texts_with_images, paired, pixels)
 
-    lanes = lanes_of(encoder) if items.texts is None else None
+    ids, lanes = items.ids.to_pylist(), lanes_of(encoder) if items.texts is None else None
+    if lanes is not None and encoder.form == "multi-vector":
+        size = 1  # hundreds of tokens a picture: products are large enough, and no vector depends on other pictures
     groups = _batches(start, len(items), size) if lanes is None else pieces(start, len(items), size, total)
-    if lanes is None or lanes == 1 or options.workers is not None:
-        batches = _loaded(items, encoder, groups, options.workers, options.skip_broken)
-        with closing(batches):
-            if lanes is None:
-                for batch, vectors in computed(encoder, batches, begin):
-                    yield _Part(batch.stop, vectors, batch.broken)
-            else:
-                yield from over_lanes(lambda batch: _Part(batch.stop, begin(batch)(), batch.broken), batches, lanes)
-        return
-    # A lane reads what it computes: threads that read ahead would compete with it for its core.
-    prepare, ids = _preparation(items, encoder), items.ids.to_pylist()
+    made = embedded(encoder, groups, _preparation(items, encoder), begin, ids.__getitem__, options, lanes)
+    with closing(made):
+        for rows, vectors, broken in made:
+            yield _Part(rows.stop, vectors, broken)
 
-    def work(rows: range) -> _Part:
-        pixels, broken = _sorted_out(rows, map(prepare, rows), ids.__getitem__, options.skip_broken)
-        return _Part(rows.stop, begin(Loaded(rows.start, rows.stop, pixels, broken))(), broken)
+
+def embedded(
+    encoder: Encoder,
+    groups: Iterable[Group],
+    prepare: Callable[[Input], Pixels | ImageError],
+    begin: Callable[[Group, list[Pixels], Mapping[str, str]], Callable[[], Embedded]],
+    id_of: Callable[[Input], str],
+    options: ForwardOptions,
+    lanes: int | None,
+) -> Generator[tuple[Group, Embedded, dict[str, str]], None, None]:
+    """Groups of inputs with their vectors, in order, and why there are none of some of them, by id."""
+    # prepare: An input as the model takes it, or why it cannot be had. begin: Begins to compute what is left of a
+    # group; what it returns waits for the vectors. lanes: See `lanes_of`.
+    if lanes is None or lanes == 1 or options.workers is not None:
+        # Closed explicitly: after an error the traceback would keep the generator, and so its threads, alive.
+        with closing(prepared_ahead(prepare, groups, id_of, options.workers, options.skip_broken)) as ahead:
+            if lanes is None:
+                for (group, _, broken), vectors in computed(encoder, ahead, lambda batch: begin(*batch)):
+                    yield group, vectors, broken
+            else:
+                yield from over_lanes(lambda batch: (batch[0], begin(*batch)(), batch[2]), ahead, lanes)
+        return
+
+    # A lane reads what it computes: threads that read ahead would compete with it for its core.
+    def work(group: Group) -> tuple[Group, Embedded, dict[str, str]]:
+        pixels, broken = _sorted_out(group, map(prepare, group), id_of, options.skip_broken)
+        return group, begin(group, pixels, broken)(), broken
 
     yield from over_lanes(work, groups, lanes)
 

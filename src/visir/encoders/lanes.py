@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from visir.encoders.base import Encoder
+    from visir.encoders.cross_encoder import CrossEncoder
 
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
@@ -45,8 +46,8 @@ def pieces(start: int, stop: int, size: int, total: int) -> Iterator[range]:
             first = last
 
 
-def lanes_of(encoder: Encoder) -> int | None:
-    """How many pieces an encoder may compute at once: as many as PyTorch has threads; None where it takes no lanes."""
+def lanes_of(encoder: Encoder | CrossEncoder) -> int | None:
+    """How many pieces a model may compute at once: as many as PyTorch has threads; None where it takes no lanes."""
     if not encoder.in_lanes:
         return None
     import torch

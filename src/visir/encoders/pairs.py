@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from visir.encoders.cross_encoder import CrossEncoder, Tokens
 from visir.encoders.encoding import load_images, texts_of
+from visir.encoders.lanes import lanes_of, over_lanes
 from visir.encoders.store import image_contents
 from visir.errors import EmbeddingError, VisirError
 from visir.fingerprint import hash_json
@@ -357,8 +358,9 @@ def _fill(
         loaded = load_images(images, cross_encoder, start=0, batch_size=size, workers=workers, skip_broken=False)
     modalities = (outer.modality, inner.modality) if plan.outer_is_query else (inner.modality, outer.modality)
     title = f"matching with {cross_encoder.card.name}"
-    reading = nullcontext() if loaded is None else closing(loaded)
-    with reading, Progress(title, int(np.isnan(scores).sum()), "pairs") as advance:
+
+    def chunks() -> Iterator[tuple[Rows, list[Tokens], list[Tokens]]]:
+        """The pairs that are still to be matched, in fixed batches, with the tokens of both sides."""
         for block in blocks:
             pixels = None if loaded is None else next(loaded).pixels
             tokens = cross_encoder.item_tokens(outer.modality, outer.texts_of(block * size, size), pixels)
@@ -367,16 +369,22 @@ def _fill(
                 part = part[np.isnan(scores[part])]
                 if len(part) == 0:
                     continue
-                sides = [
-                    [tokens[position - block * size] for position in plan.at_outer[part].tolist()],
-                    inner_tokens.of(plan.at_inner[part].tolist()),
-                ]
-                queries, documents = sides if plan.outer_is_query else sides[::-1]
-                computed = cross_encoder.match_roles(queries, documents, modalities)
-                _check_finite(computed, cross_encoder, plan, part)
-                scores[part] = computed
-                store.append(*plan.keys(part), computed)
-                advance(len(part))
+                own = [tokens[position - block * size] for position in plan.at_outer[part].tolist()]
+                others = inner_tokens.of(plan.at_inner[part].tolist())
+                yield (part, own, others) if plan.outer_is_query else (part, others, own)
+
+    def match(chunk: tuple[Rows, list[Tokens], list[Tokens]]) -> tuple[Rows, NDArray[np.float32]]:
+        return chunk[0], cross_encoder.match_roles(*chunk[1:], modalities)
+
+    # A pair is matched with those of its batch whatever the number of cores, and each batch on one of them.
+    matched = over_lanes(match, chunks(), lanes_of(cross_encoder) or 1)
+    reading = nullcontext() if loaded is None else closing(loaded)
+    with reading, closing(matched), Progress(title, int(np.isnan(scores).sum()), "pairs") as advance:
+        for part, computed in matched:
+            _check_finite(computed, cross_encoder, plan, part)
+            scores[part] = computed
+            store.append(*plan.keys(part), computed)
+            advance(len(part))
 
 
 def _check_finite(scores: NDArray[np.float32], cross_encoder: CrossEncoder, plan: _PairPlan, part: Rows) -> None:

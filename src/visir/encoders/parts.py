@@ -40,9 +40,10 @@ from visir.encoders.claims import (
     patiently,
     this_moment,
 )
-from visir.encoders.encoding import ForwardOptions, computed, prepared_ahead, preprocessed
+from visir.encoders.encoding import ForwardOptions, embedded, preprocessed
 from visir.encoders.forms import one_each
-from visir.encoders.intake import Pixels
+from visir.encoders.intake import Embedded, Pixels
+from visir.encoders.lanes import PIECE, lanes_of
 from visir.encoders.loading import load
 from visir.encoders.parts_folder import (
     FOLDER,
@@ -156,23 +157,24 @@ def _vectors(
         except ImageError as fault:
             return fault
 
-    def prepared() -> Generator[tuple[list[str], list[Pixels]], None, None]:
-        groups = iter(lambda: list(islice(pictures, size)), [])
-        ahead = prepared_ahead(prepare, groups, id_of, options.workers, options.skip_broken)
-        with closing(ahead):
-            for batch, pixels, faults in ahead:
-                if lost():
-                    raise LostError
-                broken.update(faults)
-                if pixels:
-                    yield [name for name in map(id_of, batch) if name not in faults], pixels
+    def begin(_: object, pixels: list[Pixels], faults: object) -> Callable[[], Embedded]:
+        return root.begin_images(pixels) if pixels else lambda: np.zeros((0, 1), np.float32)
 
-    with closing(prepared()) as batches:
-        for (ids, _), embedded in computed(root, batches, lambda batch: root.begin_images(batch[1])):
-            vectors = one_each(finite(embedded, ids, encoder.label), encoder.card.name)
-            for head in heads:
-                vectors = head.project("image", vectors)
-            yield ids, vectors
+    lanes = lanes_of(root)
+    step = size if lanes is None else min(size, PIECE)
+    batches = iter(lambda: list(islice(pictures, size)), [])
+    pieces = (batch[start : start + step] for batch in batches for start in range(0, len(batch), step))
+    with closing(embedded(root, pieces, prepare, begin, id_of, options, lanes)) as made:
+        for piece, several, faults in made:
+            if lost():
+                raise LostError
+            broken.update(faults)
+            ids = [name for name in map(id_of, piece) if name not in faults]
+            if ids:
+                vectors = one_each(finite(several, ids, encoder.label), encoder.card.name)
+                for head in heads:
+                    vectors = head.project("image", vectors)
+                yield ids, vectors
 
 
 def _groups(batches: Iterator[_Group], dimension: int) -> Iterator[_Group]:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from visir.jit import njit
+from visir.jit import njit, pays, plain
 from visir.library.database import Database
 
 SIDE, KEPT = 64, 16
@@ -46,6 +46,12 @@ def distances(first: NDArray[np.uint64], many: NDArray[np.uint64]) -> NDArray[np
     different = np.unpackbits((many ^ first).view(np.uint8), axis=1).sum(axis=1, dtype=np.int64)
     result: NDArray[np.int64] = different
     return result
+
+
+_COST = 4 * KEPT * KEPT
+"""What it costs in NumPy to compare two hashes, in multiplications (`visir.jit.pays`)."""
+_AT_ONCE = 512
+"""Rows that are compared with all others before it is asked again whether the loops are compiled."""
 
 
 @cache
@@ -96,7 +102,8 @@ class Hashes:
         place = self._places.get(item)
         if place is None:
             return []
-        bits = _apart(self.words, place, near)
+        compiled = pays(_COST * len(self.words), _apart)
+        bits = _apart(plain(self.words), place, near) if compiled else distances(self.words[place], self.words)
         near_items = [(int(bits[row]), self.ids[row]) for row in np.flatnonzero(bits <= near) if row != place]
         return [(item, apart) for apart, item in sorted(near_items)]
 
@@ -110,12 +117,20 @@ def duplicates(database: Database, *, near: int = NEAR) -> Duplicates:
     ):
         exact.setdefault(item, []).append(path)
     hashes = Hashes.of(database)
-    root = np.arange(len(hashes.ids))
-    _join(hashes.words, near, root)
     groups: dict[int, list[str]] = {}
-    for row, item in enumerate(hashes.ids):
-        groups.setdefault(int(root[row]), []).append(item)
+    for item, root in zip(hashes.ids, roots(hashes.words, near), strict=True):
+        groups.setdefault(root, []).append(item)
     return Duplicates(list(exact.values()), [group for group in groups.values() if len(group) > 1])
+
+
+def roots(words: NDArray[np.uint64], near: int) -> list[int]:
+    """The smallest row of the group of each hash; hashes that differ in at most `near` bits are of one group."""
+    root = np.arange(len(words))
+    for first in range(0, len(root), _AT_ONCE):
+        last = min(first + _AT_ONCE, len(root))
+        compiled = pays(KEPT * KEPT * (last - first) * (len(root) - first), _join)
+        (_join if compiled else _join_in_numpy)(plain(words), near, root, first, last)
+    return [_top_of(root, row) for row in range(len(root))]
 
 
 @njit()
@@ -144,15 +159,14 @@ def _apart(words: NDArray[np.uint64], place: int, near: int) -> NDArray[np.int64
 
 
 @njit()
-def _join(words: NDArray[np.uint64], near: int, root: NDArray[np.int64]) -> None:
-    """Give every two rows that differ in at most `near` bits the same root, the smallest row of their group."""
-    for row in range(len(words)):
+def _join(words: NDArray[np.uint64], near: int, root: NDArray[np.int64], start: int, stop: int) -> None:
+    """Give the rows `start:stop`, and all after each that differ from it in at most `near` bits, the same root, the
+    smallest row of their group."""
+    for row in range(start, stop):
         for other in range(row + 1, len(words)):
             if _bits(words[row], words[other], near) <= near:
                 a, b = _top(root, row), _top(root, other)
                 root[max(a, b)] = min(a, b)
-    for row in range(len(words)):
-        root[row] = _top(root, row)
 
 
 @njit()
@@ -161,3 +175,34 @@ def _top(root: NDArray[np.int64], row: int) -> int:
         root[row] = root[root[row]]
         row = root[row]
     return row
+
+
+def _top_of(root: NDArray[np.int64], row: int) -> int:
+    """As `_top`."""
+    while root[row] != row:
+        root[row] = root[root[row]]
+        row = int(root[row])
+    return row
+
+
+def _join_in_numpy(words: NDArray[np.uint64], near: int, root: NDArray[np.int64], start: int, stop: int) -> None:
+    """As `_join`: hashes as 1 and -1, whose products say how many bits are the same."""
+    rows = _signs(words[start:stop])
+    for begin in range(start, len(words), 8 * _AT_ONCE):
+        others = words[begin : begin + 8 * _AT_ONCE]
+        apart = (rows.shape[1] - rows @ _signs(others).T) / 2
+        for row, other in np.argwhere(apart <= near) + np.array([start, begin]):
+            if row < other:
+                a, b = _top_of(root, int(row)), _top_of(root, int(other))
+                root[max(a, b)] = min(a, b)
+
+
+def _signs(words: NDArray[np.uint64]) -> NDArray[np.float32]:
+    return np.where(np.unpackbits(np.ascontiguousarray(words).view(np.uint8), axis=1), np.float32(1), np.float32(-1))
+
+
+def rehearse() -> None:
+    """Call the loops with few hashes, of the types that all have: that compiles them, or loads them."""
+    words = plain(np.zeros((2, KEPT * KEPT // 64), np.uint64))
+    _apart(words, 0, NEAR)
+    _join(words, NEAR, np.arange(2), 0, 2)

@@ -302,7 +302,7 @@ def kinds_here(before: Mapping[str, IndexPlace], after: Mapping[str, IndexPlace]
 def named_settings(library: Path, system: str, kind: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings by which an index is built: on a server with a name that tells whose it is, where none was given."""
     # Only the index's own `visir.json` holds that name: the library's settings are those that the user has stated.
-    on_server = issubclass(getattr(KINDS.get(kind).index(), "settings_type", object), Server) and settings.get("url")
+    on_server = issubclass(KINDS.get(kind).settings_type, Server) and settings.get("url")
     if not on_server or settings.get("collection"):
         return {**settings}
     name = library.absolute().name.removesuffix(".visir")

@@ -44,7 +44,7 @@ from visir.threads import usable_cores
 
 if TYPE_CHECKING:
     from visir.records import VectorForm
-    from visir.retrieval.kinds import Kind
+    from visir.retrieval.settings import Kind
 
 
 # What the user decided about a library, in a file beside the database, which can be made anew from the photos.
@@ -484,7 +484,7 @@ def _kinds(
                 hint="visir index kinds lists the kinds",
                 code="holds-vectors-library-none",
             )
-        described.index()  # says now, not after hours, that a package is missing
+        described.implemented()  # says now, not after hours, that a package is missing
         kinds[_system(described)] = kind_name
     return of_form(kinds, KINDS.get(current["dense"]).vectors) if "dense" in current else kinds
 
@@ -544,13 +544,12 @@ def _settings(
         own = {name: value for name, value in settings.items() if name in known[system]}
         if own.get("collection"):
             own["collection"] = f"{own['collection']}-{system}"
-        stated = getattr(KINDS.get(kind).described(), "settings_type", None)
+        stated = KINDS.get(kind).settings_type
         named = {n: value for n, value in current.get(system, {}).items() if n in known[system]} | own
         if named.get("collection") == "":
             named.pop("collection")  # the index gets a name of its own, which its folder holds
-        if stated is not None:
-            read = settings_of(kind, stated, named)  # also where none is named: some kinds need an address
-        if named and stated is not None:
+        read = settings_of(kind, stated, named)  # also where none is named: some kinds need an address
+        if named:
             result[system] = {name: getattr(read, name) for name in named}
             if own.get("url"):
                 name_address(own["url"], getattr(read, "grpc", 0))

@@ -67,7 +67,7 @@ from visir.library.product_words import words_are_there, write_words
 from visir.library.source import PhotoSource, SourceEntry, check_source_available
 from visir.library.vectors import Indexes, add_captions, add_pictures
 from visir.retrieval.index import INDEX
-from visir.retrieval.kinds import KINDS
+from visir.retrieval.kinds import KINDS, make
 from visir.storage import FolderChange, Manifest, changing, is_made_by_visir, remove_own_folders, sweep
 
 if TYPE_CHECKING:
@@ -338,9 +338,9 @@ def migrate_indexes(change: FolderChange, plan: LibraryCard, callback: Callable[
         if new.exists() and not _is_complete(new, system, plan, index.ids.to_pylist()):
             remove_own_folders(change, _name(change, new))
         if not new.exists():
-            kind = KINDS.get(plan.kinds[system]).index()
+            kind = KINDS.get(plan.kinds[system])
             settings = named_settings(folder, system, plan.kinds[system], plan.settings.get(system, {}))
-            kind.build(index.documents(), new, **settings)
+            make(kind, index.documents(), new, **settings)
         change.commit(plan.to_content())  # from here on the library is to have the new kind
         old.parent.mkdir(exist_ok=True)
         place.rename(old)

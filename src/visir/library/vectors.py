@@ -39,7 +39,7 @@ from visir.records import (
     strings,
 )
 from visir.retrieval.index import Index
-from visir.retrieval.kinds import KINDS
+from visir.retrieval.kinds import KINDS, make
 from visir.storage import FolderChange, remove_own_folders
 
 if TYPE_CHECKING:
@@ -189,10 +189,10 @@ class Indexes:
             return
         if index is None:
             settings = named_settings(self.folder, system, self.kinds[system], self.settings.get(system, {}))
-            kind = KINDS.get(self.kinds[system]).index()  # not `build_index`: the command line names no settings here
+            kind = KINDS.get(self.kinds[system])  # not `build_index`: the command line names no settings here
             assert self.change is not None, "an index can only be made by a change of the library"
             place = self.change.own_folder(self.places.get(system, system))
-            self.opened[system] = kind.build(vectors, place, **settings)
+            self.opened[system] = make(kind, vectors, place, **settings)
             return
         existing = self.ids(system)
         fresh = [document for document in vectors.ids.to_pylist() if document not in existing]

@@ -27,13 +27,13 @@ from visir.products.encoding import AttributeVectors, CatalogueVectors, Floats, 
 from visir.products.task import Setting
 from visir.records import Embeddings, EncoderCard, Modality
 from visir.records.category_tree import NONE, CategoryTree
-from visir.training.inputs.base import EpochRandom, VectorSource
-from visir.training.objectives.base import Temperature, VectorPairs, cosines
-from visir.training.recipe import Averaging, Optimiser, Regime, Schedule, Selection
-from visir.training.settings import Settings, read_settings
+from visir.training.inputs import EpochRandom, VectorSource
+from visir.training.learner import encode_source
+from visir.training.losses import Temperature
+from visir.training.recipe import Averaging, HeadShape, Optimiser, Regime, Schedule, Selection
+from visir.training.settings import Count, Positive, Settings, read_settings
 from visir.training.shipped import base_of, find_recipe, shipped_recipes
-from visir.training.sides import Count, HeadShape, Positive
-from visir.training.validation import encode_source
+from visir.training.similarities import VectorPairs, cosines
 
 # The objective of a category model: InfoNCE between categories and products, eqs 7.7–7.9, and two extensions.
 
@@ -209,7 +209,7 @@ def read_categories_recipe(path: str | Path, changes: Sequence[str] = ()) -> Cat
 
 
 class ProductSource:
-    """The products of a catalogue: a `visir.training.inputs.base.InputSource`."""
+    """The products of a catalogue: a `visir.training.inputs.InputSource`."""
 
     def __init__(self, vectors: CatalogueVectors, modalities: Sequence[Part], *, mean: bool = True) -> None:
         self._length, self.modalities = len(vectors), tuple(modalities)

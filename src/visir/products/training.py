@@ -33,9 +33,10 @@ from visir.products.task import folds as cut
 from visir.records import Catalogue
 from visir.records.category_tree import CategoryTree
 from visir.training.checkpoint import Checkpoint
-from visir.training.fit import DualEncoder, FitResult, Report
-from visir.training.inputs.base import TrainingExamples, VectorSource
-from visir.training.objectives.objective import Objective
+from visir.training.inputs import TrainingExamples, VectorSource
+from visir.training.learner import DualEncoder
+from visir.training.loop import FitResult, Report
+from visir.training.losses import Objective
 from visir.training.recipe import expand
 
 # Training a category model on a catalogue, in one call: encoded, cut into folds, trained on all but one.
@@ -163,7 +164,7 @@ def train_categories(
     # it. In the curve and in the validation figures the tasks are "category to product" and "product to category",
     # among the categories of either part's pairs. The folder holds `heads.safetensors`, `visir.json` (shapes, encoders'
     # cards, recipe, figures), `recipe.toml`, `curve.json` and `steps.jsonl`.
-    # The loop is that of every other training (`visir.training.fit`): a category is an anchor, and the products that
+    # The loop is that of every other training (`visir.training.loop`): a category is an anchor, and the products that
     # were paired with it are its positives.
     checkpoint = Checkpoint.begin(recipe, COMMAND, out, LAYOUT, resume=resume)
     category, product, objective = build(recipe, train)

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from visir.retrieval.formats import read_run as read_run
     from visir.retrieval.formats import write_run as write_run
     from visir.retrieval.index import Index as Index
-    from visir.retrieval.index import add_parts as add_parts
+    from visir.retrieval.kinds import add_parts as add_parts
     from visir.retrieval.kinds import build_index as build_index
     from visir.retrieval.kinds import index_kinds as index_kinds
     from visir.retrieval.kinds import open_index as open_index
-    from visir.retrieval.multi_vector.flat import alignment as alignment
-    from visir.retrieval.multi_vector.flat import pool_tokens as pool_tokens
+    from visir.retrieval.multi_vector.maxsim import alignment as alignment
+    from visir.retrieval.multi_vector.maxsim import pool_tokens as pool_tokens
     from visir.retrieval.shard_runs import merge_shards as merge_shards
 
 __getattr__, __dir__, __all__ = lazy(__name__)

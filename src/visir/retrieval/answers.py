@@ -1,4 +1,4 @@
-"""The check of k, the number of answers per query."""
+"""What a search finds: the check of k, rows and documents with their scores, and the run of them."""
 
 from __future__ import annotations
 
@@ -32,6 +32,25 @@ def check_depth(k: object, name: str = "k") -> None:
     """Check a number of answers."""
     if fault := depth_fault(k, name):
         raise RunError(f"{fault}.", hint="more than there are documents is no harm")
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Rows of an index that may be the best of each query, and are still to be scored."""
+
+    rows: NDArray[np.int64]  # (n, c) rows; -1 where there are fewer, and for deleted ones
+    # (rows, d) float32, all vectors as they are compared, where a kind has them in memory.
+    vectors: NDArray[np.float32] | None = None
+    device: str = ""  # where all documents are compared for queries of too few candidates
+
+    @classmethod
+    def of_spans(cls, rows: NDArray[np.int64], offsets: NDArray[np.int64]) -> Candidates:
+        """Take the rows from `offsets[q]` to `offsets[q + 1]` for each query q."""
+        counts = np.diff(offsets)
+        held = np.arange(int(counts.max(initial=0))) < counts[:, None]
+        matrix = np.full(held.shape, -1, np.int64)
+        matrix[held] = rows
+        return cls(matrix)
 
 
 @dataclass(frozen=True)

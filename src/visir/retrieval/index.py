@@ -1,34 +1,32 @@
-"""Indexes: what every one can do, and all of those that lie in a folder except the search of their kind.
+"""Indexes: what every one can do, what a kind is, and the index of all kinds that lie in a folder.
 
-Vectors stand in immutable parts (`visir.retrieval.rows`), with a list of deleted rows, and beside them what a kind
-builds over them. A change writes new files and publishes a new list of files.
+A kind finds documents: five functions over rows (`Finder`). Everything else is the index's (`StoredIndex`): the rows
+stand in immutable parts (`visir.retrieval.rows`), with a list of deleted ones, and beside them what the kind built over
+them; what it finds is scored exactly. A change writes new files and publishes a new list of files.
 """
 
 from __future__ import annotations
 
-import os
 import shlex
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self
+from typing import Any, ClassVar, Generic, Self
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 import visir.plugins as plugins
 from visir.arrays import load_array
 from visir.display import Displayed, brief, counted, listed
-from visir.errors import ConfigurationError, EmbeddingError, VisirError
+from visir.errors import ConfigurationError, EmbeddingError, RunError, VisirError
 from visir.records import EncoderCard, Modality, Run, modality_of
 from visir.records.columns import ids_at
-from visir.retrieval.answers import Hits, run_of
-from visir.retrieval.rows import Form, Rows, Vectors, check_fits_index, check_same_modality, check_same_model
-from visir.retrieval.settings import searching, settings_of
-from visir.retrieval.vectors import in_order
+from visir.retrieval.answers import MOST, Candidates, Hits, run_of
+from visir.retrieval.rows import DENSE, LARGEST, Form, Rows, Vectors, check_fits_index, in_order
+from visir.retrieval.settings import Kind, searching, settings_of
 from visir.storage import (
     MANIFEST,
     FolderChange,
@@ -43,11 +41,7 @@ from visir.storage import (
     is_made_by_visir,
     new_folder,
 )
-from visir.storage.disk import below, disk_faults
-
-if TYPE_CHECKING:
-    from visir.encoders import Parts
-    from visir.encoders.parts_folder import PartsSummary
+from visir.storage.disk import below
 
 
 @dataclass(frozen=True)
@@ -84,31 +78,6 @@ class Index(ABC, Generic[Vectors]):
     """
 
     kind: str
-
-    @classmethod
-    @abstractmethod
-    def build(cls, documents: Vectors, folder: Path | None = None, **options: Any) -> Self:
-        """Build an index.
-
-        Args:
-            documents: At least one vector.
-            folder: A new or an empty folder for the index; None builds it in memory.
-            options: The settings of the kind (`visir index kinds` lists them).
-
-        Raises:
-            ConfigurationError: Settings are wrong; the message lists every fault.
-            EmbeddingError: There are no vectors, or vectors that this kind cannot index.
-            IndexFolderError: The folder is not empty.
-        """
-
-    @classmethod
-    @abstractmethod
-    def load(cls, folder: Path) -> Self:
-        """Open the index in a folder; large arrays are memory-mapped.
-
-        Raises:
-            IndexFolderError: The folder holds no index of this kind, or a damaged one.
-        """
 
     @abstractmethod
     def save(self, folder: Path) -> None:
@@ -298,21 +267,91 @@ class IndexState(Displayed, Generic[Vectors]):
     bytes: int = 0  # the size on disk; 0 for an index in memory
 
 
-class StoredIndex(Index[Vectors]):
-    """An index of immutable parts, a list of deleted rows, and a structure that the kind builds over them."""
+class Finder(Generic[Vectors]):
+    """What a kind of index does: it finds documents. Five functions, of which `search` is the only one that it needs.
 
-    # A kind defines its `form` of vectors, its `settings_type`, and how to `_find` documents. One that builds a
-    # structure over its rows defines how to `_construct` it (and, if that is faster, how to `_extend` it), and one that
-    # keeps it in a file how to `_write` and `_read` it, and the suffix of the file.
+    What is built is replaced, never changed, and contains no rows, because written rows are replaced by memory-mapped
+    ones. `settings` are an instance of `settings_type`.
+
+    Example:
+        >>> from visir.retrieval.answers import Candidates
+        >>> class Nearest(Finder):
+        ...     def search(self, built, rows, queries, k, settings):
+        ...         products = queries.whole @ rows.compared().T
+        ...         return Candidates(np.argsort(-products, axis=1)[:, : 2 * k])
+    """
+
+    form: ClassVar[Form[Any]] = DENSE
+    """How vectors are read, compared and scored: `DENSE`, `SPARSE` or `MULTI` of `visir.retrieval.rows`."""
+    settings_type: ClassVar[type[Any]]
+    """A frozen dataclass of `visir.retrieval.settings.setting`s; of dense vectors, a `DenseSettings`."""
+
+    def build(self, rows: Rows[Vectors], settings: Any) -> Any:
+        """Return a structure over the rows (a graph, lists); None where there is none."""
+
+    def add(self, built: Any, rows: Rows[Vectors], settings: Any) -> Any:
+        """Return the structure after rows were appended, without a change of `built`; here it is built again."""
+        return self.build(rows, settings)
+
+    def search(self, built: Any, rows: Rows[Vectors], queries: Any, k: int, settings: Any) -> Candidates | Hits:
+        """Return rows for each query, of which the index takes the best `k`, or the best `k` documents as they are.
+
+        Args:
+            built: What `build` or `add` returned.
+            rows: The rows of the index.
+            queries: The queries as they are compared (`Form.asking`): a `Side` of dense ones, a `TokenSide` of several
+                vectors each, and `SparseEmbeddings`.
+            k: How many documents are wanted, at most as many as there are.
+            settings: The settings of this search.
+        """
+        raise NotImplementedError
+
+    def dump(self, built: Any, path: Path) -> Mapping[str, Any] | None:
+        """Write what was built into one file, and return facts for the manifest; of a kind without it nothing is kept,
+        and an index that is opened is built again."""
+        raise NotImplementedError
+
+    def load(self, path: Path, rows: Rows[Vectors], facts: Mapping[str, Any], settings: Any) -> Any:
+        """Read what `dump` wrote; raise `ValueError` where it does not fit the rows."""
+        raise NotImplementedError
+
+    # What a kind may say beside.
+
+    dumped_as: ClassVar[str] = ""
+    """The suffix of the file of `dump`."""
+
+    def stored(self, documents: Vectors, held: Vectors | None, settings: Any) -> Vectors:
+        """Return documents as the index holds them, in another precision, or compressed; `held` are there already."""
+        return documents
+
+    def efforts(self, built: Any, rows: Rows[Vectors]) -> Sequence[dict[str, int]]:
+        """Return settings of a search in order of their cost, of which a wanted `recall` takes one."""
+        return ()
+
+    def details(self, built: Any, rows: Rows[Vectors], settings: Any) -> dict[str, Any]:
+        """Return further numbers for `Index.info`."""
+        return {}
+
+    def build_by_parts(
+        self, change: FolderChange, documents: Vectors, settings: Any
+    ) -> tuple[tuple[Vectors, ...], Any, tuple[str, ...]] | None:
+        """Write the parts of a large index and build over them, so that a build that is killed can go on: return the
+        parts, the structure and the names of the parts."""
+        return None
+
+
+class StoredIndex(Index[Vectors]):
+    """The index of every kind that lies in a folder: immutable parts, a list of deleted rows, and what the kind built.
+
+    `visir.retrieval.kinds.make` and `opened` return one.
+    """
+
     # When more than half of the rows are deleted, the others are written as one part and the structure is built again.
 
-    form: ClassVar[Form[Any]]
-    settings_type: ClassVar[type[Any]]
-    exact: ClassVar[bool]
-    built_suffix: ClassVar[str | None] = None
-    """The suffix of the file that `_write` writes; None where a structure is quick to build, and none is written."""
-
-    def __init__(self, state: IndexState[Vectors], settings: Any, folder: Path | None = None) -> None:
+    def __init__(self, kind: Kind, state: IndexState[Vectors], settings: Any, folder: Path | None = None) -> None:
+        self._kind, self.kind, self.exact = kind, kind.name, kind.exact
+        self._finder: Finder[Vectors] = kind.described()()
+        self.form: Form[Vectors] = self._finder.form.under(settings)
         self._state: IndexState[Vectors] = state
         self.settings = settings
         self.folder = folder
@@ -326,29 +365,35 @@ class StoredIndex(Index[Vectors]):
 
     @classmethod
     def build(
-        cls, documents: Vectors, folder: Path | None = None, *, queries: Vectors | None = None, **options: Any
-    ) -> Self:
-        settings = settings_of(cls.kind, cls.settings_type, options)
+        cls, kind: Kind, documents: Vectors, folder: Path | None = None, *, queries: Vectors | None = None,
+        **options: Any,
+    ) -> Self:  # fmt: skip
+        """Build an index; `queries` are what a wanted `recall` is measured with."""
+        settings = settings_of(kind.name, kind.settings_type, options)
         if len(documents) == 0:
             raise EmbeddingError(
                 "there is no vector to index.", hint="is the split, or the filter, right?", code="no-vector-index"
             )
-        rows = Rows.of(cls.form, cls._as_stored(documents, None, settings))
-        index = cls(IndexState(rows, None), settings)
-        index._state = IndexState(rows, index._construct(rows))
+        index = cls(kind, IndexState(Rows.of(kind.described().form, documents), None), settings)
+        if folder is not None and len(documents) > LARGEST and index._is_built_by_parts(Path(folder), queries):
+            return cls.load(kind, Path(folder))
+        stored = index._finder.stored(documents, None, settings)
+        index.form.check(stored)
+        rows = Rows.of(index.form, stored)
+        index._state = IndexState(rows, index._finder.build(rows, settings))
         index._calibrate(queries)
         if folder is None:
             return index
         index.save(Path(folder))
-        return cls.load(Path(folder))
+        return cls.load(kind, Path(folder))
 
     @classmethod
-    def load(cls, folder: Path) -> Self:
-        folder = Path(folder)
+    def load(cls, kind: Kind, folder: Path) -> Self:
+        """Open the index in a folder; large arrays are memory-mapped."""
         while True:
             manifest = read_index(folder)
             try:
-                return cls._load(folder, manifest)
+                return cls._load(kind, folder, manifest)
             except IndexFolderError:
                 # Another process may have replaced files while they were read; then there is a newer list of them.
                 if read_index(folder).generation == manifest.generation:
@@ -363,48 +408,44 @@ class StoredIndex(Index[Vectors]):
         before = self._state
         held = before.rows.parts[0]
         check_fits_index(self.form, documents, held, added=True)
-        rows = before.rows.add(self._as_stored(documents, held, self.settings) if len(documents) else documents)
-        if len(documents):
-            self._change(rows, lambda: self._extend(before.built, rows))
+        if len(documents) == 0:
+            return
+        stored = self._finder.stored(documents, held, self.settings)
+        self.form.check(stored)
+        rows = before.rows.add(stored)
+        self._change(rows, lambda: self._finder.add(before.built, rows, self.settings))
 
     def delete(self, ids: object) -> None:
         before = self._state
         rows = before.rows.delete(ids)
         if rows.dead.sum() * 2 > len(rows):
-            compact = rows.compact()
-            self._change(compact, lambda: self._construct(compact))
+            self._rebuild(rows.compact())
         else:
             self._change(rows, lambda: before.built)
 
-    def search(self, queries: Vectors, k: int = 10, **options: Any) -> Run:
-        """Return the best `k` documents of each query: by falling score, ties by id; queries in order of their ids."""
+    def compact(self) -> None:
+        """Merge all parts into one, without deleted documents. Exact answers stay the same; searches get faster."""
+        rows = self._state.rows
+        if len(rows.live) == 0:
+            raise RunError(
+                "the index is empty: every document was deleted.", hint="add some first", code="every-document-deleted"
+            )
+        if len(rows.parts) > 1 or rows.dead.any():
+            self._rebuild(rows.compact())
+
+    def search(self, queries: Vectors, k: int = 10, *, first: Vectors | None = None, **options: Any) -> Run:
+        """Return the best `k` documents of each query: by falling score, ties by id; queries in order of their ids.
+
+        `first` are other vectors of the same queries. Documents are retrieved with these (`candidates` of a query, or
+        10 k, at least 100, without that setting), and scored with `queries`: two stages (thesis 3.5.3).
+        """
         state, settings = self._state, searching(self.kind, self.settings, options)
-        ordered, hits = self._found(state, queries, k, settings)
-        about = self._about if settings is self.settings else self._how(settings)
+        if first is None:
+            ordered, hits = self._found(state, queries, k, settings)
+            about = self._about if settings is self.settings else self._how(settings)
+        else:
+            ordered, hits, about = self._in_two_stages(state, queries, first, k, settings)
         return run_of(hits, ordered, state.rows.gallery, k, state.rows.parts[0].encoder, about)
-
-    def _how(self, settings: Any) -> dict[str, Any]:
-        """What a run says of its search."""
-        measured = {"recall_found": self.recall["found"]} if self.recall and settings is self.settings else {}
-        return {"search": self.kind, **asdict(settings), **measured}
-
-    def _efforts(self, rows: Rows[Vectors]) -> Sequence[dict[str, int]]:
-        """Return settings of a search in order of their cost, of which a wanted `recall` takes one."""
-        return ()
-
-    def _calibrate(self, queries: Vectors | None) -> None:
-        """Choose the effort that finds the share of the exact answers that is wanted, if one is."""
-        wanted, rows = getattr(self.settings, "recall", 0.0), self._state.rows
-        if not wanted:
-            return
-        from visir.retrieval.recall import calibrated
-
-        kind = plugins.part("usual kind of index")(rows.parts[0]).index()
-        same = {"similarity": self.settings.similarity} if hasattr(self.settings, "similarity") else {}
-        exact: Any = kind(IndexState(rows, None), kind.settings_type(**same))
-        effort, self.recall = calibrated(self, exact, self._efforts(rows), wanted, queries)
-        self.settings = replace(self.settings, **effort)
-        self._about = self._how(self.settings)
 
     def lists(self, queries: Vectors, k: int = 10) -> dict[str, list[tuple[str, float]]]:
         """Return what `search` does as plain lists: from query to (document, score), best first."""
@@ -436,7 +477,7 @@ class StoredIndex(Index[Vectors]):
                 "parts": len(rows.parts),
                 **asdict(self.settings),
                 **{f"recall {name}": value for name, value in self.recall.items() if name != "wanted"},
-                **self._details(rows, self._state.built),
+                **self._finder.details(self._state.built, rows, self.settings),
             },
         )
 
@@ -450,59 +491,97 @@ class StoredIndex(Index[Vectors]):
 
     def documents(self) -> Vectors:
         self._settle(wholly=True)
-        return self._state.rows.documents()
+        given: Vectors = self.form.given(self._state.rows.documents())
+        return given
 
     def select(self, ids: object) -> Vectors:
         self._settle()
-        return self._state.rows.select(ids)
-
-    @classmethod
-    def _as_stored(cls, documents: Vectors, held: Vectors | None, settings: Any) -> Vectors:
-        """Return vectors as the index holds them: in another precision, or compressed."""
-        return documents
+        given: Vectors = self.form.given(self._state.rows.select(ids))
+        return given
 
     def _found(self, state: IndexState[Vectors], queries: Vectors, k: int, settings: Any) -> tuple[Vectors, Hits]:
         """Return the queries in order of their ids, and at least the best `k` documents of each."""
-        ordered = in_order(self.form, queries, state.rows.parts[0], len(state.rows.live), k)
-        hits = self._find(state.rows, state.built, ordered, min(k, len(state.rows.live)), settings)
+        rows = state.rows
+        ordered = in_order(self.form, queries, rows.parts[0], len(rows.live), k)
+        depth, asking = min(k, len(rows.live)), self.form.asking(ordered)
+        found = self._finder.search(state.built, rows, asking, depth, settings)
+        hits = found if isinstance(found, Hits) else self.form.score(rows, asking, found, depth)
         self._settle()  # after the work, which goes on beside the check
         return ordered, hits
+
+    def _in_two_stages(
+        self, state: IndexState[Vectors], queries: Vectors, first: Vectors, k: int, settings: Any
+    ) -> tuple[Vectors, Hits, dict[str, Any]]:
+        """Retrieve with one form of the queries, and score with the other."""
+        rows = state.rows
+        ordered, others = (in_order(self.form, side, rows.parts[0], len(rows.live), k) for side in (queries, first))
+        if not ordered.ids.equals(others.ids):
+            raise EmbeddingError(
+                f"two-stage search: {len(first)} queries to retrieve with and {len(queries)} to score with are not the "
+                "same.",
+                hint="give both forms of the same queries, under the same ids",
+                code="queries-retrieve-score-not",
+            )
+        own = replace(settings, candidates=0) if hasattr(settings, "candidates") else settings
+        wanted = min(max(k, getattr(settings, "candidates", 0) or max(10 * k, 100)), MOST)
+        offsets, places, _ = self._found(state, others, wanted, own)[1].best(len(others), wanted)
+        found = Candidates.of_spans(rows.live[places], offsets)
+        hits = self.form.score(rows, self.form.asking(ordered), found, min(k, len(rows.live)), fill=False)
+        about = {"search": self.kind, **asdict(settings), "first": first.encoder.name, "retrieved": wanted}
+        return ordered, hits, about
+
+    def _how(self, settings: Any) -> dict[str, Any]:
+        """What a run says of its search."""
+        measured = {"recall_found": self.recall["found"]} if self.recall and settings is self.settings else {}
+        return {"search": self.kind, **asdict(settings), **measured}
+
+    def _calibrate(self, queries: Vectors | None) -> None:
+        """Choose the effort that finds the share of the exact answers that is wanted, if one is."""
+        wanted, state = getattr(self.settings, "recall", 0.0), self._state
+        if not wanted:
+            return
+        from visir.retrieval.recall import calibrated
+
+        usual = plugins.part("usual kind of index")(state.rows.parts[0])
+        same = {"similarity": self.settings.similarity} if hasattr(self.settings, "similarity") else {}
+        exact: Any = StoredIndex(usual, IndexState(state.rows, None), usual.settings_type(**same))
+        efforts = self._finder.efforts(state.built, state.rows)
+        effort, self.recall = calibrated(self, exact, efforts, wanted, queries)
+        self.settings = replace(self.settings, **effort)
+        self._about = self._how(self.settings)
 
     def _settle(self, *, wholly: bool = False) -> None:
         """Raise `IndexFolderError` where the large files are not as they were written; see `LateCheck.settle`."""
         if self._late is not None:
             self._late.settle(wholly=wholly)
 
-    @abstractmethod
-    def _find(self, rows: Rows[Vectors], built: Any, queries: Vectors, k: int, settings: Any) -> Hits:
-        """Return at least the best `k` documents of each query, in any order."""
+    @property
+    def _keeps_a_file(self) -> bool:
+        return type(self._finder).dump is not Finder.dump
 
-    def _construct(self, rows: Rows[Vectors]) -> Any:
-        """Build the structure of the kind over the rows."""
+    def _is_built_by_parts(self, folder: Path, queries: Vectors | None) -> bool:
+        """Whether the kind has written a large index part by part, so that a killed build goes on from there."""
+        if type(self._finder).build_by_parts is Finder.build_by_parts:
+            return False
+        check_new_index(folder)
+        busy = INDEX.error(
+            f"{folder}: another process is making it.", hint="wait until it is done", code="another-process-making"
+        )
+        with changing(folder, INDEX, busy=busy, resume=True) as change:
+            documents = self._state.rows.parts[0]
+            made = self._finder.build_by_parts(change, documents, self.settings)
+            assert made is not None
+            parts, built, names = made
+            rows = Rows(self.form, parts, np.zeros(len(documents), np.bool_))
+            state = self._state = IndexState(rows, built, names)
+            self._calibrate(queries)
+            self._write_state(change, state, state)
+        return True
 
-    def _extend(self, built: Any, after: Rows[Vectors]) -> Any:
-        """Build the structure after rows were appended, without a change of `built`."""
-        return self._construct(after)
+    def _rebuild(self, rows: Rows[Vectors]) -> None:
+        self._change(rows, lambda: self._finder.build(rows, self.settings))
 
-    def _has_file(self, built: Any) -> bool:
-        return self.built_suffix is not None
-
-    def _write(self, built: Any, path: Path) -> None:
-        """Write `built` into one file."""
-
-    def _read(self, rows: Rows[Vectors], path: Path | None, facts: Mapping[str, Any]) -> Any:
-        """Read the file of `_write` (`path` is None if there is none); `facts` are those of `_facts`."""
-        return self._construct(rows)
-
-    def _facts(self, built: Any) -> dict[str, Any]:
-        """Return the facts about `built` for the manifest."""
-        return {}
-
-    def _details(self, rows: Rows[Vectors], built: Any) -> dict[str, Any]:
-        """Return further details for `info`."""
-        return {}
-
-    def _change(self, rows: Rows[Vectors], build: Any) -> None:
+    def _change(self, rows: Rows[Vectors], build: Callable[[], Any]) -> None:
         """Replace the state, on disk too if the index has a folder."""
         before = self._state
         if self.folder is None:
@@ -518,7 +597,7 @@ class StoredIndex(Index[Vectors]):
         """Write the parts that `before` has not, publish them, and return the state memory-mapped from disk."""
         # The number in the names of new files: the generation, unless files of another state have it.
         names_of_parts = [f"part-{{}}-{number}" for number in range(len(state.rows.parts))]
-        built_name = f"built-{{}}{self.built_suffix or ''}"
+        built_name = f"built-{{}}{self._finder.dumped_as}"
         generation = change.manifest.generation + 1
         number_of_files = change.free_number(generation, *names_of_parts, "deleted-{}.npy", built_name)
         first = state.rows.parts[0]
@@ -539,17 +618,17 @@ class StoredIndex(Index[Vectors]):
             "encoder": first.encoder.to_dict(),
             "settings": asdict(self.settings),
             "parts": names,
+            "facts": {},
         }
         counted = [*names]
         if state.rows.dead.any():
             content["deleted"] = f"deleted-{number_of_files}.npy"
             np.save(change.file(content["deleted"]), np.flatnonzero(state.rows.dead))
             counted.append(content["deleted"])
-        if self._has_file(state.built):
+        if self._keeps_a_file:
             content["built"] = built_name.format(number_of_files)
-            self._write(state.built, change.file(content["built"]))
+            content["facts"] = {**(self._finder.dump(state.built, change.file(content["built"])) or {})}
             counted.append(content["built"])
-        content["facts"] = self._facts(state.built)
         if self.recall:
             content["recall"] = self.recall
         change.keep_only(*counted)
@@ -558,24 +637,28 @@ class StoredIndex(Index[Vectors]):
         return IndexState(rows, state.built, tuple(names), manifest.generation, bytes_of(manifest))
 
     @classmethod
-    def _load(cls, folder: Path, manifest: Manifest) -> Self:
+    def _load(cls, kind: Kind, folder: Path, manifest: Manifest) -> Self:
         late = check_files(folder, manifest)
         content = manifest.content
         try:
             with INDEX.reading(folder):
                 encoder, modality = EncoderCard.from_dict(content["encoder"]), modality_of(content["modality"])
+                settings = settings_of(kind.name, kind.settings_type, content["settings"])
+                form = kind.described().form.under(settings)
                 names = parts_of(manifest)
-                parts = tuple(cls.form.read(folder / name, modality, encoder) for name in names)
+                parts = tuple(form.read(folder / name, modality, encoder) for name in names)
                 dead = np.zeros(sum(map(len, parts)), np.bool_)
                 if "deleted" in content:
                     dead[load_array(below(folder, content["deleted"]))] = True
-                settings = settings_of(cls.kind, cls.settings_type, content["settings"])
-                rows = Rows(cls.form, parts, dead)
-                index = cls(IndexState(rows, None), settings, folder)
+                rows = Rows(form, parts, dead)
+                index = cls(kind, IndexState(rows, None), settings, folder)
                 index._late, index.recall = late, recall_of(content)
                 index._about = index._how(settings)
-                path = below(folder, content["built"]) if "built" in content else None
-                built = index._read(rows, path, content["facts"])
+                if index._keeps_a_file:
+                    path = below(folder, content["built"])
+                    built = index._finder.load(path, rows, content["facts"], settings)
+                else:
+                    built = index._finder.build(rows, settings)
                 index._state = IndexState(rows, built, names, manifest.generation, bytes_of(manifest))
                 pa.default_memory_pool().release_unused()  # what reading needed: up to 170 bytes for each id
                 return index
@@ -590,69 +673,3 @@ class StoredIndex(Index[Vectors]):
             folder = scratch.made("index")
             self.save(folder)
             return bytes_of(read_index(folder))
-
-
-# An index of a finished folder of parts (`visir encode --parts`), made by one call; and what one lacks, added. The
-# vectors of all parts are joined in one file beside the index, which is removed at the end, and the index is built of
-# that file as of any other vectors: of the same vectors it is the same index, and what its kind does after a kill it
-# does here. The disk needs room for the vectors twice while it is built.
-
-
-def index_of_parts(
-    parts: Parts, kind: Any, out: str | Path | None = None, **options: Any
-) -> tuple[Index[Any], PartsSummary]:
-    """Build an index of a `Kind` of the vectors of all parts."""
-    from visir.encoders.parts_folder import check_finished, join_parts
-
-    kind.check_settings(options)
-    if out is not None:
-        check_new_index(Path(out))
-    finished = check_finished(parts)
-    place = Scratch.temporary("parts") if out is None else Scratch.beside(Path(os.path.realpath(out)))
-    with place as scratch, disk_faults(scratch.path, IndexFolderError):
-        vectors, summary = join_parts(parts, finished, scratch.file("vectors"))
-        if out is None:
-            vectors = replace(vectors, vectors=np.array(vectors.vectors))
-        index = kind.build(vectors, out, **options)
-        del vectors  # it maps the file that is about to be removed
-    return index, summary
-
-
-def add_parts(index: Index[Any], parts: Parts | str | Path) -> tuple[int, PartsSummary]:
-    """Add the vectors of a finished folder of parts that an index does not hold yet, in one change.
-
-    The vectors of all parts are joined in a file beside the index, or among temporary files where the index lies in no
-    folder. Those that are added are held in memory.
-
-    Args:
-        index: An index of pictures by the same model. What it holds is left as it is.
-        parts: A finished folder of parts, or its place.
-
-    Returns:
-        How many were added, and what has a vector in the parts and what has none.
-
-    Raises:
-        EmbeddingError: The parts are not finished, or by another model; the index is of captions; or an id stands in
-            two parts.
-
-    Example:
-        >>> from visir.retrieval import add_parts, open_index
-        >>> index = open_index("laion.index")  # doctest: +SKIP
-        >>> added, summary = add_parts(index, "s3://bucket/parts")  # doctest: +SKIP
-    """
-    from visir.encoders import Parts
-    from visir.encoders.parts_folder import check_finished, join_parts
-
-    parts = Parts(parts) if isinstance(parts, str | Path) else parts
-    check_same_modality("image", index.info().modality, f"{parts.place}: vectors by {parts.encoder.name}")
-    check_same_model(parts.encoder, index.encoder, f"{parts.place}: vectors by {parts.encoder.name}")
-    finished = check_finished(parts)
-    folder = getattr(index, "folder", None)
-    place = Scratch.temporary("parts") if folder is None else Scratch.beside(Path(os.path.realpath(folder)))
-    with place as scratch, disk_faults(scratch.path, IndexFolderError):
-        vectors, summary = join_parts(parts, finished, scratch.file("vectors"))
-        new_ids = vectors.ids.filter(pc.invert(pc.is_in(vectors.ids, index.ids)))
-        new = vectors.select(new_ids)
-        del vectors  # it maps the file that is about to be removed
-    index.add(new)
-    return len(new_ids), summary

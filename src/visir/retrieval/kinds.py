@@ -1,68 +1,31 @@
 """The kinds of index as data: a description, the packages it needs, and the class that implements it.
 
-A new kind is one new file with a class of the interface `visir.retrieval.index.Index`, and one entry here. The file
-of a kind is imported when the kind is first used.
+A new kind is a class of five functions (`visir.retrieval.index.Finder`), and one entry here. The file of a kind is
+imported when the kind is first used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from importlib import import_module
+import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from visir.errors import ConfigurationError, EmbeddingError, nearest, require
+import numpy as np
+import pyarrow.compute as pc
+
+from visir.errors import ConfigurationError, EmbeddingError, nearest
 from visir.plugins import INDEX_KINDS as GROUP
 from visir.registry import Registry
-from visir.retrieval.settings import described, settings_of
+from visir.retrieval.settings import Kind, described
+from visir.storage import Scratch
+from visir.storage.disk import disk_faults
 
 if TYPE_CHECKING:
     from visir.encoders import Parts
+    from visir.encoders.parts_folder import PartsSummary
     from visir.records import VectorForm, Vectors
     from visir.retrieval.index import Index
-
-
-@dataclass(frozen=True)
-class Kind:
-    """One kind of index."""
-
-    name: str  # the name of the kind
-    title: str  # a description, printed by `visir index kinds`, the docs and error messages
-    exact: bool  # whether every answer is the exact best
-    # The vectors that it indexes: `Embeddings` ("dense"), `SparseEmbeddings` ("sparse") or `MultiVectorEmbeddings`
-    # ("multi-vector").
-    vectors: VectorForm
-    module: str  # "package.module:Class", imported when the kind is used
-    extra: str = ""  # the extra of visir that installs `packages`; "" when none is needed
-    packages: tuple[str, ...] = ()  # the import names of the packages that it needs
-    # Kinds of the same engine for vectors of the other forms; a library with this kind has them too.
-    beside: tuple[str, ...] = ()
-
-    def index(self) -> type[Index[Any]]:
-        """Return the class of the kind."""
-        require(*self.packages, extra=self.extra, purpose=f"an index of kind {self.name!r}")
-        return self.described()
-
-    def described(self) -> type[Index[Any]]:
-        """Return the class without a check of its packages, to read its settings."""
-        module, _, name = self.module.partition(":")
-        index_class: type[Index[Any]] = getattr(import_module(module), name)
-        return index_class
-
-    def check_settings(self, settings: Mapping[str, Any]) -> None:
-        """Check settings, and that the packages are installed, before vectors are made or read."""
-        settings_type = getattr(self.index(), "settings_type", None)
-        if settings_type is not None:
-            settings_of(self.name, settings_type, settings)
-
-    def build(self, vectors: Vectors, out: str | Path | None = None, **options: Any) -> Index[Any]:
-        """Build an index of this kind; see `visir.retrieval.build_index`."""
-        if isinstance(options.get("url"), str) and options["url"]:
-            from visir.retrieval.remote.engine import name_address
-
-            name_address(options["url"], options.get("grpc"))
-        return self.index().build(vectors, None if out is None else Path(out), **options)
 
 
 FORMER = {"seismic": "inverted", "scipy": "inverted"}
@@ -83,36 +46,36 @@ _FAISS: dict[str, Any] = {"extra": "hnsw", "packages": ("faiss",)}
 _add(
     "exact",
     "dense",
-    "dense:FlatIndex",
+    "dense:Flat",
     "every query against every vector, memory-mapped; the truth of dense search",
     exact=True,
 )
-_add("hnsw", "dense", "dense:HnswIndex", "a graph of near neighbours (FAISS)", **_FAISS)
+_add("hnsw", "dense", "dense:Hnsw", "a graph of near neighbours (FAISS)", **_FAISS)
 _add(
     "ivf",
     "dense",
-    "dense:IvfIndex",
+    "dense:Ivf",
     "short codes in memory find candidates (FAISS), vectors on disk score them: many vectors, little memory",
     **_FAISS,
 )
 _add(
     "inverted",
     "sparse",
-    "sparse.inverted:InvertedIndex",
+    "sparse.inverted:Inverted",
     "visir's own inverted index, memory-mapped; exact unless a search asks for less",
     exact=True,
 )
 _add(
     "maxsim",
     "multi-vector",
-    "multi_vector.flat:MaxSimIndex",
+    "multi_vector.maxsim:MaxSim",
     "every query against every document by MaxSim, memory-mapped; the truth of late interaction",
     exact=True,
 )
 _add(
     "maxsim-ivf",
     "multi-vector",
-    "multi_vector.ivf:MaxSimIvfIndex",
+    "multi_vector.maxsim:MaxSimIvf",
     "centroids of vectors find documents (FAISS), MaxSim scores them",
     **_FAISS,
 )
@@ -144,6 +107,37 @@ for (_engine, _form), _title in _TITLES.items():
     )
 
 
+def make(kind: Kind, vectors: Vectors, folder: Path | None = None, **options: Any) -> Index[Any]:
+    """Build an index by settings that nobody need have named in this call (`build_index`)."""
+    from visir.retrieval.index import Finder, StoredIndex
+
+    implemented = kind.implemented()
+    if issubclass(implemented, Finder):
+        return StoredIndex.build(kind, vectors, folder, **options)
+    index: Index[Any] = implemented.build(vectors, folder, **options)
+    return index
+
+
+def opened(kind: Kind, folder: Path) -> Index[Any]:
+    """Open the index of a kind in a folder."""
+    from visir.retrieval.index import Finder, StoredIndex
+
+    implemented = kind.implemented()
+    if issubclass(implemented, Finder):
+        return StoredIndex.load(kind, folder)
+    index: Index[Any] = implemented.load(folder)
+    return index
+
+
+def _made_as_named(kind: Kind, vectors: Vectors, out: str | Path | None, options: dict[str, Any]) -> Index[Any]:
+    """Build an index; a server in its settings was named by the user."""
+    if isinstance(options.get("url"), str) and options["url"]:
+        from visir.retrieval.remote.engine import name_address
+
+        name_address(options["url"], options.get("grpc"))
+    return make(kind, vectors, None if out is None else Path(out), **options)
+
+
 USUAL_KINDS: dict[VectorForm, str] = {"dense": "exact", "sparse": "inverted", "multi-vector": "maxsim"}
 """The exact kind for each form of vectors."""
 
@@ -155,7 +149,7 @@ def build_index(
 
     Args:
         vectors: The vectors of the documents, at least one; or a finished folder of parts (`visir.encoders.Parts`),
-            which are read one after the other (`visir.retrieval.index.index_of_parts`).
+            which are read one after the other (`index_of_parts`).
         kind: "exact", "hnsw", …: `index_kinds` lists them. None takes the exact kind for the form of the vectors:
             "exact" for dense, "inverted" for sparse, "maxsim" for multi-vectors.
         out: A new or an empty folder for the index; None builds it in memory.
@@ -185,7 +179,6 @@ def build_index(
 
     if not isinstance(vectors, Embeddings | SparseEmbeddings | MultiVectorEmbeddings):
         from visir.encoders import Parts
-        from visir.retrieval.index import index_of_parts
 
         if isinstance(vectors, Parts):
             made_for = kind_for("dense", vectors.encoder.name, kind)
@@ -198,7 +191,7 @@ def build_index(
             "'image'); of a folder of parts: visir.encoders.Parts(folder)",
             code="index-built-vectors-ids",
         )
-    return kind_for(form_of(vectors), vectors.encoder.name, kind).build(vectors, out, **options)
+    return _made_as_named(kind_for(form_of(vectors), vectors.encoder.name, kind), vectors, out, options)
 
 
 def usual_kind(vectors: Vectors) -> Kind:
@@ -261,7 +254,7 @@ def open_index(folder: str | Path) -> Index[Any]:
             f"{folder}: an index of kind {kind!r}, which this visir does not know.",
             hint=f"{nearest(kind, KINDS)}; update visir if the index is newer, or build it again",
         )
-    return KINDS.get(kind).index().load(Path(folder))
+    return opened(KINDS.get(kind), Path(folder))
 
 
 def form_of(vectors: Vectors) -> VectorForm:
@@ -281,7 +274,75 @@ def kinds_for(form: VectorForm) -> list[str]:
 def settings_of_kind(kind: Kind) -> list[tuple[str, Any, str]]:
     """Return (name, default, description) of every setting of a kind, from its class."""
     try:
-        stated = getattr(kind.described(), "settings_type", None)
+        return described(kind.settings_type)
     except ImportError:  # a kind whose module itself needs its extra
         return []
-    return [] if stated is None else described(stated)
+
+
+# An index of a finished folder of parts (`visir encode --parts`), made by one call; and what one lacks, added. The
+# vectors of all parts are joined in one file beside the index, which is removed at the end, and the index is built of
+# that file as of any other vectors: of the same vectors it is the same index, and what its kind does after a kill it
+# does here. The disk needs room for the vectors twice while it is built.
+
+
+def index_of_parts(
+    parts: Parts, kind: Kind, out: str | Path | None = None, **options: Any
+) -> tuple[Index[Any], PartsSummary]:
+    """Build an index of a `Kind` of the vectors of all parts."""
+    from visir.encoders.parts_folder import check_finished, join_parts
+    from visir.retrieval.index import IndexFolderError, check_new_index
+
+    kind.check_settings(options)
+    if out is not None:
+        check_new_index(Path(out))
+    finished = check_finished(parts)
+    place = Scratch.temporary("parts") if out is None else Scratch.beside(Path(os.path.realpath(out)))
+    with place as scratch, disk_faults(scratch.path, IndexFolderError):
+        vectors, summary = join_parts(parts, finished, scratch.file("vectors"))
+        if out is None:
+            vectors = replace(vectors, vectors=np.array(vectors.vectors))
+        index = _made_as_named(kind, vectors, out, options)
+        del vectors  # it maps the file that is about to be removed
+    return index, summary
+
+
+def add_parts(index: Index[Any], parts: Parts | str | Path) -> tuple[int, PartsSummary]:
+    """Add the vectors of a finished folder of parts that an index does not hold yet, in one change.
+
+    The vectors of all parts are joined in a file beside the index, or among temporary files where the index lies in no
+    folder. Those that are added are held in memory.
+
+    Args:
+        index: An index of pictures by the same model. What it holds is left as it is.
+        parts: A finished folder of parts, or its place.
+
+    Returns:
+        How many were added, and what has a vector in the parts and what has none.
+
+    Raises:
+        EmbeddingError: The parts are not finished, or by another model; the index is of captions; or an id stands in
+            two parts.
+
+    Example:
+        >>> from visir.retrieval import add_parts, open_index
+        >>> index = open_index("laion.index")  # doctest: +SKIP
+        >>> added, summary = add_parts(index, "s3://bucket/parts")  # doctest: +SKIP
+    """
+    from visir.encoders import Parts
+    from visir.encoders.parts_folder import check_finished, join_parts
+    from visir.retrieval.index import IndexFolderError
+    from visir.retrieval.rows import check_same_modality, check_same_model
+
+    parts = Parts(parts) if isinstance(parts, str | Path) else parts
+    check_same_modality("image", index.info().modality, f"{parts.place}: vectors by {parts.encoder.name}")
+    check_same_model(parts.encoder, index.encoder, f"{parts.place}: vectors by {parts.encoder.name}")
+    finished = check_finished(parts)
+    folder = getattr(index, "folder", None)
+    place = Scratch.temporary("parts") if folder is None else Scratch.beside(Path(os.path.realpath(folder)))
+    with place as scratch, disk_faults(scratch.path, IndexFolderError):
+        vectors, summary = join_parts(parts, finished, scratch.file("vectors"))
+        new_ids = vectors.ids.filter(pc.invert(pc.is_in(vectors.ids, index.ids)))
+        new = vectors.select(new_ids)
+        del vectors  # it maps the file that is about to be removed
+    index.add(new)
+    return len(new_ids), summary

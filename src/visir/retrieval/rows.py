@@ -1,13 +1,16 @@
-"""The rows of an index: parts in files that never change, one after another, and which of their rows are deleted."""
+"""The rows of an index: parts in files that never change, one after another, and which of their rows are deleted.
+
+How vectors of one form (dense, sparse, several for each item) are written, read, compared and scored says their `Form`.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +20,7 @@ from numpy.typing import NDArray
 
 from visir.arrays import load_array
 from visir.display import counted
-from visir.errors import EmbeddingError
+from visir.errors import EmbeddingError, RunError
 from visir.files import release
 from visir.parquet import integer_array, numpy_integers, read_columns
 from visir.records import (
@@ -31,7 +34,14 @@ from visir.records import (
     strings,
 )
 from visir.records.columns import is_sorted
+from visir.retrieval.answers import Candidates, Hits, check_depth
 from visir.retrieval.multi_vector.compression import COMPRESSED_FILES, CompressedVectors, join_vectors
+from visir.retrieval.multi_vector.scan import scan_tokens
+from visir.retrieval.multi_vector.sides import BLOCK as TOKENS
+from visir.retrieval.multi_vector.sides import TokenSide, cut, score_token_places
+from visir.retrieval.scan import SearchState, best_of
+from visir.retrieval.vectors import BLOCK, Side, loops_for
+from visir.threads import piece, spread
 
 _BLOCK = 8192
 """Rows that are written at once."""
@@ -61,11 +71,114 @@ class Form(Generic[Vectors]):
         """Read the files of `write`, memory-mapped."""
         raise NotImplementedError
 
+    def under(self, settings: Any) -> Form[Vectors]:
+        """Return the form of vectors that are compared as the settings of an index say."""
+        return self
+
+    def check(self, vectors: Vectors) -> None:
+        """Check, before vectors are added, that they can be scored."""
+
+    def given(self, vectors: Vectors) -> Vectors:
+        """Return vectors as they are given back, where they are held compressed."""
+        return vectors
+
+    def asking(self, queries: Vectors) -> Any:
+        """Return queries as they are compared."""
+        return queries
+
+    def score(self, rows: Rows[Vectors], queries: Any, found: Candidates, k: int, *, fill: bool = True) -> Hits:
+        """Return the best `k` candidates of each query, by exact scores; where a query has fewer than `k` and `fill`,
+        the best of all documents."""
+        raise NotImplementedError
+
+
+Gather = Callable[[NDArray[np.int64]], tuple[NDArray[np.float32], NDArray[np.int64]]]
+"""From the (q, c) rows of an index to a matrix that contains their vectors, and their rows in it."""
+_PAIRS = 2**12
+"""Candidates that are read at once: where the system maps 64 kB around each on disk, 256 MiB."""
+
 
 class Dense(Form[Embeddings]):
     """Dense vectors: `vectors.npy` and `ids.parquet`."""
 
     files: tuple[str, ...] = ("vectors.npy", "ids.parquet")
+
+    def __init__(self, similarity: Literal["cosine", "dot"] = "cosine") -> None:
+        self.similarity: Literal["cosine", "dot"] = similarity
+
+    def under(self, settings: Any) -> Dense:
+        return type(self)(settings.similarity)
+
+    def check(self, vectors: Embeddings) -> None:
+        for start in range(0, len(vectors), BLOCK):
+            Side(vectors, np.arange(start, min(start + BLOCK, len(vectors))), self.similarity)
+
+    def asking(self, queries: Embeddings) -> Side:
+        return Side(queries, np.arange(len(queries)), self.similarity)
+
+    def compared(self, rows: Rows[Embeddings], wanted: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Return the (n, d) vectors of these rows, which ascend, as they are compared."""
+        vectors = np.empty((len(wanted), rows.parts[0].dimension), np.float32)
+        edges = np.searchsorted(wanted, rows.starts)
+        for part, start, first, last in zip(rows.parts, rows.starts, edges, edges[1:], strict=False):
+            for begin in range(first, last, BLOCK):
+                end = min(begin + BLOCK, last)
+                side = Side(part, wanted[begin:end] - start, self.similarity)
+                vectors[begin:end] = side.block(0, len(side))
+        return vectors
+
+    def scan(self, rows: Rows[Embeddings], queries: Side, k: int, device: str) -> Hits:
+        """Return the best `k` documents of each query, compared with all; part by part, whose scores are the same."""
+        hits = []
+        for part in range(len(rows.parts)):
+            if part not in rows.prepared:
+                rows.prepared[part] = Side(rows.parts[part], rows.part_rows(part), self.similarity)
+            side = rows.prepared[part]
+            if len(side):
+                depth = min(k, len(side))
+                indices, scores = best_of(queries, side, depth, device)
+                row = side.rows[indices.ravel()] + rows.starts[part]
+                query = np.repeat(np.arange(len(queries)), depth)
+                hits.append(Hits(query, rows.places[row], scores.ravel(), in_order=True))
+        return Hits.joined(hits)
+
+    def score(self, rows: Rows[Embeddings], queries: Side, found: Candidates, k: int, *, fill: bool = True) -> Hits:
+        asking, candidates, held = queries.block(0, len(queries)), found.rows, found.vectors
+
+        def gather(wanted: NDArray[np.int64]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+            return self._gathered(rows, wanted) if held is None else (held, wanted)
+
+        places, scores = np.empty((len(asking), k), np.int64), np.empty((len(asking), k), np.float32)
+        filled = np.zeros(len(asking), np.int64)
+        step = max(_PAIRS // max(candidates.shape[1], 1), 1)
+        for first in range(0, len(asking), step):
+            some = slice(first, first + step)
+            _best(rows, asking[some], candidates[some], k, gather, (places[some], scores[some], filled[some]))
+        short = np.flatnonzero(filled < k)
+        if len(short) == 0 or not fill:
+            return Hits.ordered(places, scores, filled)
+        filled[short] = 0  # every document is compared, so an answer is never short
+        hits = [Hits.ordered(places, scores, filled)]
+        for start in range(0, len(rows.live), _PAIRS):
+            some_rows = rows.live[start : start + _PAIRS][None]
+            for query in short.tolist():
+                of_one = np.empty((1, k), np.int64), np.empty((1, k), np.float32), np.zeros(1, np.int64)
+                _best(rows, asking[query : query + 1], some_rows, k, gather, of_one)
+                best = Hits.ordered(*of_one)
+                hits.append(Hits(best.queries + query, best.places, best.scores))
+        return Hits.joined(hits)
+
+    def _gathered(
+        self, rows: Rows[Embeddings], wanted: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """Return the vectors of these rows, read from disk, and which of them each is."""
+        if len(wanted) == 1 and len(rows.parts) == 1 and wanted.min() >= 0:
+            side = Side(rows.parts[0], wanted[0], self.similarity)
+            return side.block(0, len(side)), np.arange(len(side))[None]
+        needed, place = np.unique(wanted, return_inverse=True)
+        if needed[0] < 0:
+            needed, place = needed[1:], place - 1
+        return self.compared(rows, needed), place.reshape(wanted.shape)
 
     def join(self, parts: Sequence[Embeddings], ids: pa.StringArray) -> Embeddings:
         # Mixed types become the widest, which changes no value.
@@ -84,6 +197,17 @@ class Dense(Form[Embeddings]):
         table = read_columns(folder / "ids.parquet", {"id": pa.string()}, EmbeddingError, "")
         normalised = (table.schema.metadata or {}).get(b"normalised") == b"True"
         return Embeddings(modality, strings(table["id"]), _mapped(folder / "vectors.npy"), encoder, normalised)
+
+
+def _best(
+    rows: Rows[Embeddings], asking: NDArray[np.float32], candidates: NDArray[np.int64], k: int, gather: Gather, out: Any
+) -> None:
+    vectors, at = gather(candidates)
+    places, loops = rows.places[candidates], loops_for(candidates.size * asking.shape[1], "best_candidates")
+    if len(asking) == 1:
+        loops.best_candidates(0, 1, asking, vectors, at, places, k, *out)
+        return
+    spread(lambda part: loops.best_candidates(*piece(len(asking), part), asking, vectors, at, places, k, *out))
 
 
 class Sparse(Form[SparseEmbeddings]):
@@ -153,6 +277,49 @@ class MultiVector(Form[MultiVectorEmbeddings]):
         if vectors is None:
             vectors = CompressedVectors.read(folder)
         return MultiVectorEmbeddings(modality, _ids(folder), _mapped(folder / "offsets.npy"), vectors, encoder)
+
+    def check(self, vectors: MultiVectorEmbeddings) -> None:
+        for start, stop in cut(vectors.offsets, TOKENS):
+            TokenSide(vectors, np.arange(start, stop))
+
+    def given(self, vectors: MultiVectorEmbeddings) -> MultiVectorEmbeddings:
+        return replace(vectors, vectors=np.asarray(vectors.vectors))
+
+    def asking(self, queries: MultiVectorEmbeddings) -> TokenSide:
+        return TokenSide(queries, np.arange(len(queries)))
+
+    def scan(self, rows: Rows[MultiVectorEmbeddings], queries: TokenSide, k: int, device: str) -> Hits:
+        """Return the best `k` documents of each query, compared with all; part by part, whose scores are the same."""
+        hits = []
+        for part in range(len(rows.parts)):
+            places = rows.part_rows(part)
+            if len(places) == 0:
+                continue
+            if part not in rows.prepared:
+                rows.prepared[part] = TokenSide(rows.parts[part], places)
+            depth = min(k, len(places))
+            indices, scores = scan_tokens(SearchState(queries, rows.prepared[part], depth), device or None)
+            row = places[indices.ravel()] + rows.starts[part]
+            hits.append(Hits(np.repeat(queries.rows, depth), rows.places[row], scores.ravel()))
+        return Hits.joined(hits)
+
+    def score(
+        self, rows: Rows[MultiVectorEmbeddings], queries: TokenSide, found: Candidates, k: int, *, fill: bool = True
+    ) -> Hits:
+        query, column = np.nonzero(found.rows >= 0)
+        row, hits = found.rows[query, column], []
+        short = np.bincount(query, minlength=len(queries)) < (k if fill else 0)
+        if short.any():
+            some = TokenSide(queries.embeddings, np.flatnonzero(short))
+            hits, query, row = [self.scan(rows, some, k, found.device)], query[~short[query]], row[~short[query]]
+        part_of = np.searchsorted(rows.starts, row, side="right") - 1
+        for part in np.unique(part_of):
+            mine = part_of == part
+            if (side := rows.prepared.get(("whole", part))) is None:  # all rows of the part, the deleted ones too
+                side = rows.prepared["whole", part] = TokenSide(rows.parts[part], np.arange(len(rows.parts[part])))
+            scores = score_token_places(queries, query[mine], side, row[mine] - rows.starts[part])
+            hits.append(Hits(query[mine], rows.places[row[mine]], scores))
+        return Hits.joined(hits)
 
 
 DENSE = Dense()
@@ -239,6 +406,16 @@ class Rows(Generic[Vectors]):
     def gallery(self) -> Gallery:
         """All documents, as the gallery of a search."""
         return Gallery.of(self.parts[0].modality, self.ids, f"all indexed {self.parts[0].modality}s")
+
+    def compared(self, first: int = 0) -> Any:
+        """Return the (n, d) dense vectors of the rows from `first` on as they are compared, float32 in memory."""
+        return np.concatenate([*self.blocks(first)])
+
+    def blocks(self, first: int = 0) -> Iterator[Any]:
+        """Yield them block by block."""
+        form: Any = self.form
+        for start in range(first, len(self), BLOCK):
+            yield form.compared(self, np.arange(start, min(start + BLOCK, len(self))))
 
     def part_rows(self, part: int) -> NDArray[np.int64]:
         """Return the undeleted rows of one part, in order of their ids, counted from the start of the part."""
@@ -389,6 +566,24 @@ def check_fits_index(form: Form[Vectors], given: Vectors, held: Vectors, *, adde
                 code="vectors-index",
             )
     check_same_model(given.encoder, held.encoder, where)
+
+
+def in_order(form: Form[Vectors], queries: Vectors, held: Vectors, documents: int, k: int) -> Vectors:
+    """Check queries before a search of an index, and return them in order of their ids."""
+    check_fits_index(form, queries, held)
+    check_depth(k)
+    if len(queries) == 0:
+        raise RunError("there is no query.", hint="is the split, or the filter, right?", code="no-query")
+    if documents == 0:
+        raise RunError(
+            "the index is empty: every document was deleted.", hint="add some first", code="every-document-deleted"
+        )
+    if len(queries) == 1:  # in order already; to find that out would take as long as many a search
+        return queries
+    order = pc.sort_indices(queries.ids)
+    if bool((np.diff(order.to_numpy().astype(np.int64)) == 1).all()):
+        return queries
+    return queries.select(queries.ids.take(order))
 
 
 def check_same_modality(given: Modality, held: Modality, where: str) -> None:

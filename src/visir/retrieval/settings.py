@@ -1,16 +1,18 @@
-"""Settings of an index: a frozen dataclass whose fields carry a description and the allowed values."""
+"""What a kind of index says of itself, and its settings: a frozen dataclass whose fields carry a description and the
+allowed values."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from dataclasses import MISSING, field, fields
+from dataclasses import MISSING, dataclass, field, fields
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from visir.errors import ConfigurationError, nearest, raise_faults
+from visir.errors import ConfigurationError, nearest, raise_faults, require
 
 if TYPE_CHECKING:
-    pass
+    from visir.records import VectorForm
 
 T = TypeVar("T")
 
@@ -38,6 +40,13 @@ def recall() -> Any:
         least=0,
         most=1,
     )
+
+
+@dataclass(frozen=True)
+class DenseSettings:
+    """The settings of every index of dense vectors."""
+
+    similarity: str = setting("cosine", "cosine, or dot: vectors as they are", among=("cosine", "dot"))
 
 
 def settings_of(kind: str, type_: type[T], given: Mapping[str, Any]) -> T:
@@ -94,3 +103,44 @@ def _read(value: Any, default: Any, allowed: Mapping[str, Any]) -> tuple[Any, st
             bounds = [f"from {low:g}" if low is not None else "", f"up to {high:g}" if high is not None else ""]
             return value, " ".join([expected, *filter(None, bounds)])
     return value, expected
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of index."""
+
+    name: str  # the name of the kind
+    title: str  # a description, printed by `visir index kinds`, the docs and error messages
+    exact: bool  # whether every answer is the exact best
+    # The vectors that it indexes: `Embeddings` ("dense"), `SparseEmbeddings` ("sparse") or `MultiVectorEmbeddings`
+    # ("multi-vector").
+    vectors: VectorForm
+    # A `Finder`, or an `Index` of its own; or "package.module:Class", imported when the kind is used.
+    module: str | type[Any]
+    extra: str = ""  # the extra of visir that installs `packages`; "" when none is needed
+    packages: tuple[str, ...] = ()  # the import names of the packages that it needs
+    # Kinds of the same engine for vectors of the other forms; a library with this kind has them too.
+    beside: tuple[str, ...] = ()
+
+    def described(self) -> type[Any]:
+        """Return the class without a check of its packages, to read its settings."""
+        if not isinstance(self.module, str):
+            return self.module
+        module, _, name = self.module.partition(":")
+        described: type[Any] = getattr(import_module(module), name)
+        return described
+
+    @property
+    def settings_type(self) -> type[Any]:
+        """The dataclass of its settings."""
+        settings_type: type[Any] = self.described().settings_type
+        return settings_type
+
+    def implemented(self) -> type[Any]:
+        """Return the class; its packages are installed."""
+        require(*self.packages, extra=self.extra, purpose=f"an index of kind {self.name!r}")
+        return self.described()
+
+    def check_settings(self, settings: Mapping[str, Any]) -> None:
+        """Check settings, and that the packages are installed, before vectors are made or read."""
+        settings_of(self.name, self.implemented().settings_type, settings)

@@ -6,39 +6,15 @@ from types import ModuleType
 from typing import Any, Literal
 
 import numpy as np
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 import visir.retrieval.few as few
 import visir.retrieval.kernels as kernels
-from visir.errors import EmbeddingError, RunError
+from visir.errors import EmbeddingError
 from visir.files import release
 from visir.jit import pays
 from visir.records import Embeddings, MultiVectorEmbeddings
-from visir.retrieval.answers import check_depth
-from visir.retrieval.rows import Form, Vectors, check_fits_index
 from visir.threads import Share, piece, spread
-
-# The check of queries before every search of an index, and their order.
-
-
-def in_order(form: Form[Vectors], queries: Vectors, held: Vectors, documents: int, k: int) -> Vectors:
-    """Return the queries in order of their ids."""
-    check_fits_index(form, queries, held)
-    check_depth(k)
-    if len(queries) == 0:
-        raise RunError("there is no query.", hint="is the split, or the filter, right?", code="no-query")
-    if documents == 0:
-        raise RunError(
-            "the index is empty: every document was deleted.", hint="add some first", code="every-document-deleted"
-        )
-    if len(queries) == 1:  # in order already; to find that out would take as long as many a search
-        return queries
-    order = pc.sort_indices(queries.ids)
-    if bool((np.diff(order.to_numpy().astype(np.int64)) == 1).all()):
-        return queries
-    return queries.select(queries.ids.take(order))
-
 
 Similarity = Literal["cosine", "dot", "maxsim"]
 """How a pair is scored: "cosine" (each vector is divided by its length first), "dot" (vectors as they are), or "maxsim"

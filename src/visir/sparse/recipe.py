@@ -10,9 +10,8 @@ from pydantic import Field
 
 from visir.sparse.expansion import SampledPer, Variant
 from visir.training.recipe import Averaging, Data, EpochChoice, Optimiser, Regime, Schedule
-from visir.training.settings import Change, Settings, read_settings
+from visir.training.settings import Change, Count, Positive, Settings, Share, read_settings
 from visir.training.shipped import OWN, sparse_base_of
-from visir.training.sides import Count, Positive, Share
 
 TermChoice = Literal["all"] | Count
 
@@ -44,7 +43,7 @@ class ExpansionSettings(Settings):
 
 
 class LossSettings(Settings):
-    """Eq. 3.7; see `visir.sparse.run.SparseLoss`."""
+    """Eq. 3.7; see `visir.training.losses.SparseLoss`."""
 
     temperature: Positive = 0.001  # τ
     balance: Fraction = 0.5  # λ

@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn import functional
 
 from visir.encoders.base import Encoder
 from visir.encoders.encoding import encode_dense, is_stored
@@ -28,14 +27,15 @@ from visir.sparse.recipe import SparseRecipe, TermChoice, read_sparse_recipe
 from visir.sparse.vocabulary import TextTerms, Tokenizer, load_tokenizer
 from visir.threads import launched, spread_parts
 from visir.training.checkpoint import Checkpoint
-from visir.training.data import Splits, image_rows_of, split_for_training
-from visir.training.fit import FitResult, Report
-from visir.training.inputs.base import EpochRandom, Side, TrainingBatch
-from visir.training.learner import Learner, Precision, Processes
-from visir.training.loop import steps_per_epoch
-from visir.training.objectives.base import Losses, VectorPairs
+from visir.training.data import SPARSE_KEYWORDS, RecipeChanges, RecipeKind, Splits, image_rows_of, split_for_training
+from visir.training.inputs import EpochRandom, Side, TrainingBatch
+from visir.training.learner import Learner
+from visir.training.loop import FitResult, Report
+from visir.training.losses import BatchScores, Losses, SparseLoss, eta_at
+from visir.training.optimiser import Precision
+from visir.training.processes import Processes, steps_per_epoch
 from visir.training.recipe import expand
-from visir.training.resolving import SPARSE_KEYWORDS, RecipeChanges, RecipeKind
+from visir.training.similarities import VectorPairs
 from visir.training.trained import TrainedModel
 
 # What is learnt from: dense vectors and own terms, on the device once and for all.
@@ -66,7 +66,7 @@ class SparseExamples:
         return TrainingBatch(self.images[image_rows], self.texts[index], image_rows, tokens=self.own[index], rows=index)
 
     def labels(self, rows: NDArray[np.int64]) -> tuple[Tensor, None]:
-        """See `visir.training.inputs.base.TrainingData.labels`."""
+        """See `visir.training.inputs.TrainingData.labels`."""
         return self.image_rows[torch.from_numpy(rows).to(self.image_rows.device)], None
 
     @classmethod
@@ -98,58 +98,6 @@ def padded(terms: TextTerms, size: int) -> NDArray[np.int64]:
     return table
 
 
-# The learner of sparse heads: one head for both sides, which learns to rank as the dense vectors do.
-
-# What is made small: sparse scores that rank as dense ones do, with few and light terms (thesis eq. 3.7).
-
-
-@dataclass(frozen=True, eq=False)
-class BatchScores:
-    """A batch of B pairs as the head sees it."""
-
-    scores: Tensor  # (B, B) dot products of sparse vectors, a row for each image, a column for each caption
-    image_weight: Tensor  # mean L1 norm of a vector of each side: its weights summed over terms
-    text_weight: Tensor
-    image_terms: Tensor  # mean number of active terms; without a gradient
-    text_terms: Tensor
-
-
-@dataclass(frozen=True)
-class SparseLoss:
-    """L = (1 - λ) [ℓ(I→C) + ℓ(C→I)] + λ η [L1(s_I) + L1(s_C)], a mean over the batch."""
-
-    # - η is given at each step; an L1 norm is a sum over terms, averaged over the batch, as in the released code. A
-    #   mean over terms would want an η 30,522 times as large.
-    # The logarithm is natural; the chapter's log2 multiplies ℓ by 1.4427, which is the same as a smaller η. ℓ is a
-    # cross entropy: the sum over all candidates that the chapter's formula leaves out stands in its code.
-
-    # τ of the teacher, softmax(cos(z_I, z_C) / τ) over the batch. Dense vectors are brought to length 1 first: at τ =
-    # 0.001 a longer vector would make the teacher a mere argmax. (BLIP's and ALBEF's are unit vectors.)
-    temperature: float = 0.001
-    balance: float = 0.5  # λ; 0.5, the released code's (it halves both parts)
-
-    def __call__(
-        self, scored: BatchScores, images: Tensor, texts: Tensor, eta: float
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        """The loss of a batch."""
-        # images: (B, d) dense vectors, of any length.
-        # texts: (B, d) those of the captions.
-        with torch.no_grad():
-            cosines = functional.normalize(images, dim=-1) @ functional.normalize(texts, dim=-1).T
-            teacher = cosines / self.temperature
-        i2t = functional.cross_entropy(scored.scores, teacher.softmax(dim=1))
-        t2i = functional.cross_entropy(scored.scores.T, teacher.T.softmax(dim=1))
-        norms = scored.image_weight + scored.text_weight
-        total = (1.0 - self.balance) * (i2t + t2i) + self.balance * eta * norms
-        return total, {"i2t": i2t.detach(), "t2i": t2i.detach(), "l1": norms.detach()}
-
-
-def eta_at(eta: float, step: int, steps: int, warmup: float) -> float:
-    """η at a step (from 0) of `steps`: η · min(1, t/T)² with T = ⌊warmup · steps⌋, as in the released code."""
-    rising = int(warmup * steps)
-    return eta if step >= rising else eta * (step / rising) ** 2
-
-
 # A batch through the head, on any device: every weight of every vector is computed.
 
 
@@ -161,6 +109,11 @@ def score(head: SparseHead, images: Tensor, texts: Tensor, own: Tensor, drawn: E
     """
     weights = head(torch.cat([images, texts]))
     image, text = weights[: len(images)], weights[len(images) :] * allowed(own, drawn, head.size)
+    return batch_scores(image, text)
+
+
+def batch_scores(image: Tensor, text: Tensor) -> BatchScores:
+    """Scores of sparse vectors (B, |V|) of pairs."""
     with torch.autocast(image.device.type, enabled=False):  # eight bits of a score would not tell candidates apart
         scores = image @ text.T
     return BatchScores(
@@ -179,6 +132,8 @@ DENSE_WORK = 0.55
 a side's entries that are active. The first two are gradients, entry by entry, the last one scores, pair by pair.
 Measured on one core with 512 pairs and 6,640 terms (seconds a step, loops / dense): s_C = 0, s_I = 0.5: 0.42 / 0.56;
 s_I = s_C = 0.3: 1.09 / 0.56, 0.2: 0.82 / 0.52, 0.1: 0.40 / 0.57, 0.02: 0.23 / 0.56."""
+
+
 _PROBED = 64
 
 
@@ -300,6 +255,8 @@ def _by_term(
 # Validation while training: text to image over sparse vectors, and what it costs.
 
 _BLOCK = 512
+
+
 _SPARSE = 0.02
 """Below this share of active terms a block of captions has few columns in use, and only they are multiplied."""
 

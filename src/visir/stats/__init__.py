@@ -2,6 +2,7 @@
 
 One mean or share        estimate(values, clusters), of_counts(count, of)
 Two systems              difference(a, b, clusters), adjust(p) for many of them
+Places of many systems   places(values, clusters)
 Any statistic of sums    resample(statistic, columns, clusters)
 Sums over visitors       of_moments(moments), difference_of_moments(first, second)
 Looks at any time        sequential(variant, control), sample_ratio(counts, shares)
@@ -24,14 +25,17 @@ from visir.stats.differences import Correction, TestedDifference, TestName, adju
 from visir.stats.looks import DifferenceOverTime, RunningSums, counts_by_chance, sample_ratio, sequential
 from visir.stats.means import NO_INTERVAL, Estimate, estimate, of_counts
 from visir.stats.moments import Moments, difference_of_moments, of_moments, standardised_rates
+from visir.stats.ranks import FEWEST_FOR_PLACES, Places, places
 from visir.stats.resampling import draws_of_few, estimate_of_draws, resample, resampled_sums
 
 __all__ = [
+    "FEWEST_FOR_PLACES",
     "NO_INTERVAL",
     "Correction",
     "DifferenceOverTime",
     "Estimate",
     "Moments",
+    "Places",
     "RunningSums",
     "TestName",
     "TestedDifference",
@@ -44,6 +48,7 @@ __all__ = [
     "estimate_of_draws",
     "of_counts",
     "of_moments",
+    "places",
     "resample",
     "resampled_sums",
     "sample_ratio",

@@ -14,9 +14,8 @@ from visir.display import Plotted, Tabular, brief
 from visir.errors import ConfigurationError, nearest, raise_faults
 from visir.records.shortcuts import MOST_BITS
 from visir.studies.trial import WITH, WITHOUT, DualEncoderTrial, run_trials
-from visir.training.recipe import Recipe
-from visir.training.resolving import KEYWORDS, TOWERS, RecipeChanges
-from visir.training.sides import ShortcutSettings
+from visir.training.data import KEYWORDS, TOWERS, RecipeChanges
+from visir.training.recipe import Recipe, ShortcutSettings
 
 # The four setups of thesis section 4.3, each as one training with its evaluations.
 

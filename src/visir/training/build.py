@@ -31,10 +31,8 @@ from visir.options import split_mark
 from visir.records import Collection, Modality
 from visir.shortcuts.view import endings, plain
 from visir.training.data import given_file
-from visir.training.objectives.infonce import CosineSettings, FILIPSettings
-from visir.training.objectives.objective import Objective, build_objective
-from visir.training.recipe import Recipe, expand
-from visir.training.sides import (
+from visir.training.losses import CosineSettings, FILIPSettings, Objective, build_objective
+from visir.training.recipe import (
     FETCHED,
     FITTED_WORDS,
     GRU,
@@ -43,8 +41,10 @@ from visir.training.sides import (
     HeadShape,
     PretrainedImages,
     PretrainedTexts,
+    Recipe,
     ResNet,
     SmallCNN,
+    expand,
 )
 
 # The encoders that a recipe names: each loaded once, frozen or to be tuned.

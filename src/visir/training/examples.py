@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -27,37 +28,30 @@ from visir.records import Collection, Modality, MultiVectorEmbeddings, TokenVect
 from visir.records.shortcuts import DIGITS
 from visir.robustness.perturb import perturb_texts
 from visir.shortcuts.stamp import Stamp, numbers
-from visir.shortcuts.view import (
-    caption_places,
-    ending,
-    picture_numbers,
-    picture_places,
-    plain,
-    reassigned,
-    with_texts,
-)
+from visir.shortcuts.view import caption_places, ending, picture_numbers, picture_places, plain, reassigned, with_texts
 from visir.training.build import ModelSide, TrainingModel
 from visir.training.data import Splits, image_rows_of
-from visir.training.inputs.base import (
+from visir.training.inputs import (
     PROMPTS,
     VIEWS,
     WORDS,
     EpochRandom,
     HardNegatives,
     InputSource,
+    Mined,
+    PixelSource,
     Swapped,
     TrainingExamples,
     VectorSource,
     uniform,
 )
-from visir.training.inputs.pixels import PixelSource
-from visir.training.recipe import Recipe
-from visir.training.sides import GRU, FrozenImages, Negatives, SwappedNegatives
-from visir.training.validation import mined_over, plain_words, search
+from visir.training.learner import search
+from visir.training.recipe import GRU, FrozenImages, MinedNegatives, Negatives, Recipe, SwappedNegatives
 
 # Batches with shortcuts: sources of pictures, words, texts and vectors, with the numbers of the epoch put on.
 
 Rows = NDArray[np.int64]
+
 
 _EPOCHS_APART = 1 << 32
 """Handwriting is drawn by the caption's row, anew every epoch: no split has so many captions."""
@@ -666,3 +660,47 @@ def _origin(model: TrainingModel, split: Collection) -> dict[str, Any]:
     if model.target is not None:
         origin["target"] = model.target.card.fingerprint
     return origin
+
+
+def plain_words(text: str) -> str:
+    """Return a text without its case and with single spaces: texts that differ in these alone say the same."""
+    return " ".join(text.casefold().split())
+
+
+def right_pairs(
+    anchor_rows: Rows, texts: Sequence[str], judged: Rows, images: int
+) -> tuple[list[list[int]], list[list[int]]]:
+    """Which pairs of a split are right: links, captions of one text, and what was judged relevant."""
+    # anchor_rows: (m,) the image of each caption.
+    # texts: (m,) the captions.
+    # judged: (k, 2) rows of images and captions that belong together besides.
+    same: dict[str, list[int]] = {}
+    for row, text in enumerate(texts):
+        same.setdefault(plain_words(text), []).append(row)
+    of_image: list[set[int]] = [set() for _ in range(images)]
+    of_caption: list[set[int]] = [set() for _ in texts]
+    for rows in same.values():
+        owners = set(anchor_rows[rows].tolist())
+        for row in rows:
+            of_caption[row] |= owners
+        for owner in owners:
+            of_image[owner].update(rows)
+    for image, caption in judged.tolist():
+        of_image[image].add(caption)
+        of_caption[caption].add(image)
+    return [sorted(rows) for rows in of_image], [sorted(rows) for rows in of_caption]
+
+
+def mined_over(split: Collection, settings: MinedNegatives) -> Mined:
+    """What a search for a split's hard negatives begins from."""
+    # A pair with a grade above 0 in any of the collection's judgements is right.
+    anchor_rows = image_rows_of(split)
+    judgements = split.judgements.filter(pc.greater(split.judgements["grade"], 0))
+    images = pc.index_in(judgements["image_id"], split.images["id"].combine_chunks())
+    captions = pc.index_in(judgements["caption_id"], split.captions["id"].combine_chunks())
+    judged = np.stack([np.asarray(rows.to_numpy(), np.int64) for rows in (images, captions)], axis=1)
+    texts: list[str] = plain(split).captions["text"].to_pylist()
+    first = np.full(split.images.num_rows, -1, np.int64)
+    first[anchor_rows[::-1]] = np.arange(len(anchor_rows))[::-1]
+    right = right_pairs(anchor_rows, texts, judged, split.images.num_rows)
+    return Mined(settings, first, right, as_trained=split.injected is not None)

@@ -1,262 +1,30 @@
-"""What a training needs: a recipe, a precision, and a model with the losses it learns from and how it is judged."""
+"""What is trained: a model with the losses it learns from, and how it is judged."""
 
 from __future__ import annotations
 
-import atexit
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from datetime import timedelta
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from functools import partial
+from typing import Any, ClassVar, Generic, TypeVar
 
+import numpy as np
 import torch
-from torch import Tensor, distributed, nn
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
 
-from visir.encoders.devices import pick_device
-from visir.encoders.towers.base import Inputs
-from visir.errors import ConfigurationError, VisirError, require
-from visir.threads import launched
-from visir.training.inputs.base import EpochRandom, Mined, Side, TrainingData
-from visir.training.objectives.base import Losses, VectorPairs
-from visir.training.recipe import Optimiser
-
-# The optimiser over everything that is trained: its groups, their rates, their decay.
-
-Groups = list[dict[str, Any]]
-
-
-def build_optimiser(
-    parts: Mapping[str, nn.Module], settings: Optimiser, rates: Mapping[str, float]
-) -> torch.optim.Optimizer:
-    """One optimiser over the parameters of `parts` that require a gradient now, each part at its own peak rate."""
-    # Matrices decay towards zero, biases and scalars do not: a decayed bias or temperature would be pulled to a value
-    # that means nothing in particular. Decay is decoupled in AdamW and AdamP; in Adam it is part of the gradient, as in
-    # `torch.optim.Adam`. What is frozen for a while stays in its group and is passed over while it has no gradient, so
-    # that freezing changes no group.
-    groups: Groups = []
-    seen: set[int] = set()
-    for name, module in parts.items():
-        fresh = [
-            parameter for parameter in module.parameters() if parameter.requires_grad and id(parameter) not in seen
-        ]
-        seen.update(map(id, fresh))
-        matrices = [parameter for parameter in fresh if parameter.ndim >= 2]
-        others = [parameter for parameter in fresh if parameter.ndim < 2]
-        peak = rates.get(name, settings.rate)
-        groups += [
-            {"params": matrices, "weight_decay": settings.decay, "lr": peak, "peak": peak},
-            {"params": others, "weight_decay": 0.0, "lr": peak, "peak": peak},
-        ]
-    groups = [group for group in groups if group["params"]]
-    if settings.name == "adamp":
-        require("timm", extra="train", purpose="the optimiser AdamP")
-        from timm.optim.adamp import AdamP
-
-        adamp: torch.optim.Optimizer = AdamP(groups, betas=settings.betas)
-        return adamp
-    # Fused: one pass over the memory instead of a dozen, on the CPU too.
-    kind = torch.optim.AdamW if settings.name == "adamw" else torch.optim.Adam
-    return kind(groups, betas=settings.betas, fused=True)
-
-
-def set_rates(optimiser: torch.optim.Optimizer, factor: float) -> None:
-    """Every group at `factor` times its peak."""
-    for group in optimiser.param_groups:
-        group["lr"] = factor * group["peak"]
-
-
-def moments(optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """The optimiser's moments by the number of their parameter: "0.exp_avg", …; counts kept as integers are int64."""
-    state = optimiser.state_dict()["state"]
-    return {
-        f"{number}.{key}": value if isinstance(value, Tensor) else torch.tensor(value, dtype=torch.int64)
-        for number, values in state.items()
-        for key, value in values.items()
-    }
-
-
-def restore_moments(optimiser: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    """Put back what `moments` took; learning rates are the schedule's, not the state's."""
-    state: dict[int, dict[str, Tensor | int]] = {}
-    parameters = list(parameters_of(optimiser))
-    for name, tensor in tensors.items():
-        number, key = name.split(".", 1)
-        state.setdefault(int(number), {})[key] = int(tensor) if tensor.dtype == torch.int64 else tensor
-        if tensor.shape == parameters[int(number)].shape:
-            # In the memory layout of its weight (channels last, of a convolution): a fused step walks through the
-            # memory of both side by side and looks at no strides.
-            state[int(number)][key] = torch.empty_like(parameters[int(number)], dtype=tensor.dtype).copy_(tensor)
-    optimiser.load_state_dict({"state": state, "param_groups": optimiser.state_dict()["param_groups"]})
-
-
-def parameters_of(optimiser: torch.optim.Optimizer) -> Iterator[Tensor]:
-    """Everything that the optimiser may move."""
-    return (parameter for group in optimiser.param_groups for parameter in group["params"])
-
-
-# Several processes that train one model: each takes its share of every batch, all keep the same weights.
-
-T = TypeVar("T")
-
-_PATIENCE = timedelta(hours=1)
-"""How long a process waits for another one: longer than a validation by the first alone, shorter than for ever."""
-
-
-@dataclass(frozen=True)
-class Processes:
-    """This process among those that train together."""
-
-    rank: int  # its number, from 0
-    count: int  # how many there are
-    device: torch.device  # where it computes
-
-    @classmethod
-    def join(cls, device: str) -> Processes:
-        """Join the processes that were launched together; a process launched alone is the only one."""
-        # Several processes: each on its own GPU (NCCL), or all on the CPU (gloo).
-        rank, count = launched()
-        if device == "auto":
-            device = "cuda" if torch.cuda.is_available() else "cpu"
-        if count == 1:
-            return cls(0, 1, torch.device(pick_device(device)))
-        if device not in ("cpu", "cuda"):
-            raise ConfigurationError(
-                f"device: {device!r} for {count} processes; each takes a GPU of its own.",
-                hint='device = "cuda" for a GPU each, "cpu" for none',
-                code="one-device-for-many",
-            )
-        pick_device(device)
-        require("accelerate", extra="train", purpose="training in several processes")
-        from accelerate import PartialState
-
-        # PartialState rather than Accelerator: the latter's precision is one for the whole life of a process.
-        began = not distributed.is_initialized()
-        state = PartialState(cpu=device == "cpu", timeout=_PATIENCE)
-        if began:
-            atexit.register(_part)
-        # accelerate says "cpu:0", which other libraries (onnxruntime's encoders) do not know as the CPU.
-        return cls(rank, count, torch.device("cpu") if device == "cpu" else state.device)
-
-    @property
-    def is_first(self) -> bool:
-        """Whether this is the process that writes and speaks."""
-        return self.rank == 0
-
-    def gather(self, own: Tensor, sizes: Sequence[int], *, both_ways: bool = False) -> Tensor:
-        """The rows of all processes, in the order of the processes; `sizes` says how many each has."""
-        # Its backward pass gives each process the gradient of its own rows, times `count`, without another outcome:
-        # every process computes the same function of the gathered rows, so each holds the whole gradient already; the
-        # factor makes the mean over the processes (`GradientMean`) the sum over all rows. `both_ways`, for functions of
-        # the gathered rows that differ from process to process, it sums the gradients of each process's rows over all
-        # processes, which takes a message.
-        if self.count == 1:
-            return own
-        gathered: Tensor = _Gather.apply(own, tuple(sizes), self.rank, both_ways)
-        return gathered
-
-    def sum(self, values: Tensor) -> Tensor:
-        """The sum of `values` over the processes."""
-        if self.count > 1:
-            distributed.all_reduce(values)
-        return values
-
-    def broadcast(self, tensors: Iterable[Tensor]) -> None:
-        """Replace each tensor by the first process's."""
-        if self.count > 1:
-            for tensor in tensors:
-                distributed.broadcast(tensor, 0)
-
-    def run_on_first(self, work: Callable[[], T]) -> T:
-        """Run `work` in the first process and give its result to all."""
-        if self.count == 1:
-            return work()
-        outcome: list[Any] = [None, None]
-        if self.is_first:
-            try:
-                outcome[0] = work()
-            except VisirError as fault:
-                outcome[1] = fault.args[0]
-                distributed.broadcast_object_list(outcome, 0)
-                raise
-        distributed.broadcast_object_list(outcome, 0)
-        if outcome[1] is not None:
-            raise VisirError(f"the first of {self.count} processes stopped: {outcome[1]}")
-        result: T = outcome[0]
-        return result
-
-
-class _Gather(torch.autograd.Function):
-    """Not torch's own `distributed.nn.functional.all_gather`: that one is deprecated, and says so to every user."""
-
-    @staticmethod
-    def forward(ctx: Any, own: Tensor, sizes: tuple[int, ...], rank: int, both_ways: bool) -> Tensor:
-        ctx.sizes, ctx.rank, ctx.both_ways = sizes, rank, both_ways
-        # Zeros below the rows: all processes must send equally much.
-        padded = torch.cat([own, own.new_zeros((max(sizes) - len(own), *own.shape[1:]))])
-        every = [torch.empty_like(padded) for _ in sizes]
-        distributed.all_gather(every, padded)
-        return torch.cat([rows[:size] for rows, size in zip(every, sizes, strict=True)])
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:
-        if not ctx.both_ways:
-            return gradients[0].split(ctx.sizes)[ctx.rank] * len(ctx.sizes), None, None, None
-        total = gradients[0].clone(memory_format=torch.contiguous_format)
-        distributed.all_reduce(total)
-        return total.split(ctx.sizes)[ctx.rank], None, None, None
-
-
-def _part() -> None:
-    if distributed.is_initialized():
-        distributed.destroy_process_group()
-
+from visir.encoders.towers.base import Inputs, PromptInputs, Tower, to_device
+from visir.training.inputs import EpochRandom, InputSource, Mined, Side, TrainingData, TrainingExamples, made_ahead
+from visir.training.losses import Losses, Objective
+from visir.training.optimiser import Precision
+from visir.training.similarities import VectorPairs, best_matches
 
 E = TypeVar("E", bound=TrainingData)
 
-# Mixed precision: the towers' forward pass in half the bits, everything else in float32.
-
-Name = Literal["float32", "bfloat16", "float16"]
-
-
-class Precision:
-    """How the towers compute."""
-
-    # "float32": as the weights are. "bfloat16", "float16": matrix products in it (`torch.autocast`), the weights, their
-    # moments, the vectors' norms and the objective in float32. float16 has a narrow range, so its losses are scaled up
-    # before the backward pass (Micikevicius et al. 2018, section 3.2); steps whose gradient overflows are passed over
-    # and the scale is halved, which happens at the beginning of a training. float16 needs CUDA.
-
-    def __init__(self, name: Name, device: torch.device) -> None:
-        if name == "float16" and device.type != "cuda":
-            raise ConfigurationError(
-                f'precision: "float16" needs CUDA, and this trains on {device.type!r}.',
-                hint='precision = "bfloat16" computes here too',
-                code="float16-needs-cuda-trains",
-            )
-        self.name, self.device = name, device
-        self.is_scaled = name == "float16"
-        # It does nothing where losses are not scaled.
-        self.scaler = torch.amp.GradScaler(device.type, enabled=self.is_scaled)
-
-    def autocast(self) -> AbstractContextManager[Any]:
-        """The context of the towers' forward pass."""
-        if self.name == "float32":
-            return torch.autocast(self.device.type, enabled=False)
-        return torch.autocast(self.device.type, dtype=getattr(torch, self.name))
-
-    def widen(self, vectors: Tensor) -> Tensor:
-        """Half-precision numbers in float32; others as they are."""
-        return vectors.float() if vectors.dtype.itemsize < 4 else vectors
-
-    @property
-    def advice(self) -> str:
-        """The end of a hint after numbers ran out of range."""
-        return '; or precision = "bfloat16", whose range is that of float32' if self.is_scaled else ""
-
 
 class Learner(nn.Module, ABC, Generic[E]):
-    """A model in training. `visir.training.fit` trains any of them.
+    """A model in training. `visir.training.loop` trains any of them.
 
     A step has two halves, so that a large batch can go through the model in chunks and be shared by processes:
     `vectors` brings each side of a chunk into a space, `losses` compares the vectors of the whole batch.
@@ -335,3 +103,252 @@ class Learner(nn.Module, ABC, Generic[E]):
     @abstractmethod
     def validate(self, examples: E) -> dict[str, float]:
         """The figures of a split; `selection.keep` names the one that chooses the epoch."""
+
+
+# The learner of dual encoders: two towers under a contrastive objective.
+
+K = TypeVar("K", bound=str)
+
+
+class DualEncoder(Learner[TrainingExamples]):
+    """Two towers whose vectors an objective compares. The towers are the model that is kept; the objective is not.
+
+    Args:
+        towers: The tower of the anchors and that of the positives, in this order, by the names under which the recipe
+            gives them learning rates: "image" and "text", say. They are changed in place.
+        objective: Of the training.
+        tasks: What validation calls the two directions, see `visir.training.learner.validate`.
+    """
+
+    advice: ClassVar[str] = "lower optimiser.rate or raise schedule.warmup or objective.temperature"
+
+    def __init__(
+        self, towers: Mapping[K, Tower], objective: Objective, tasks: tuple[str, str] = ("i2t", "t2i")
+    ) -> None:
+        super().__init__()
+        self.towers: dict[str, Tower] = {str(name): tower for name, tower in towers.items()}
+        self._model = nn.ModuleDict(self.towers)
+        anchor, positive = self.towers
+        self._names: dict[Side, str] = {"anchor": anchor, "positive": positive}
+        self.objective, self.tasks = objective, tasks
+
+    @property
+    def model(self) -> nn.Module:
+        """See `Learner.model`: the towers."""
+        return self._model
+
+    def parts(self) -> Mapping[str, nn.Module]:
+        """See `Learner.parts`: the towers by their names, and "objective"."""
+        return {**self.towers, "objective": self.objective}
+
+    @property
+    def local_loss(self) -> bool:
+        """See `Learner.local_loss`."""
+        return self.objective.local_loss
+
+    @property
+    def pretrained(self) -> list[nn.Module]:
+        """See `Learner.pretrained`."""
+        return [module for tower in self.towers.values() for module in tower.pretrained_modules()]
+
+    def vectors(self, side: Side, inputs: Inputs) -> Tensor:
+        """See `Learner.vectors`: unit vectors, the norm taken in float32 (or wider) under every precision. Of texts in
+        several prompts, the mean, which is a unit vector again."""
+        if isinstance(inputs, PromptInputs):
+            mean = torch.stack([self.vectors(side, of_prompt) for of_prompt in inputs.values()]).mean(0)
+            return functional.normalize(mean, dim=-1)
+        with self.precision.autocast():
+            vectors = self._model[self._names[side]](inputs)
+        return functional.normalize(self.precision.widen(vectors), dim=-1)
+
+    def losses(self, pairs: VectorPairs, everyone: VectorPairs | None = None, weight: float = 1.0) -> Losses:
+        """See `Learner.losses`."""
+        losses: Losses = self.objective(pairs, everyone, weight)
+        return losses
+
+    def after_step(self, parts: Mapping[str, float]) -> None:
+        """See `Learner.after_step`."""
+        self.objective.ascend(parts)
+
+    def facts(self) -> Mapping[str, float | Tensor]:
+        """See `Learner.facts`."""
+        return self.objective.facts()
+
+    def validate(self, examples: TrainingExamples) -> dict[str, float]:
+        """See `visir.training.learner.validate`."""
+        anchors = encode_source(examples.anchors, partial(self._vectors_of, "anchor"))
+        positives = encode_source(examples.positives, partial(self._vectors_of, "positive"))
+        return validate(anchors, positives, examples.anchor_rows, self.tasks)
+
+    def mine(self, train: TrainingExamples, mined: Mined, draw: EpochRandom) -> tuple[Any, Any]:
+        """The hard negatives that the towers find in the training data as they are; see `mining.search`."""
+        state = self._model.training
+        self._model.eval()
+        sides: dict[Side, Any] = {}
+        of_sides: tuple[tuple[Side, InputSource, Any], ...] = (
+            ("anchor", train.anchors, mined.first_pairs),
+            ("positive", train.positives, np.arange(len(train))),
+        )
+        for side, source, keys in of_sides:
+            of, seen = partial(self._vectors_of, side), keys if mined.as_trained else None
+            sides[side] = encode_source(source, of, draw, seen)
+        self._model.train(state)
+        return search(mined, sides["anchor"], sides["positive"])
+
+    def _vectors_of(self, side: Side, inputs: Inputs) -> Tensor:
+        return self.vectors(side, to_device(inputs, self.precision.device))
+
+
+# The learner of late interaction: two towers that give several vectors for each item.
+
+
+class LateInteraction(DualEncoder):
+    """Two `SetTower`s under an objective that compares sets of vectors."""
+
+    def validate(self, examples: TrainingExamples) -> dict[str, float]:
+        """Hits in both directions, by MaxSim over the query's vectors; see `visir.training.learner.validate`."""
+        anchors = torch.from_numpy(encode_source(examples.anchors, partial(self._vectors_of, "anchor")))
+        positives = torch.from_numpy(encode_source(examples.positives, partial(self._vectors_of, "positive")))
+        rows = examples.anchor_rows
+        to_positives = np.empty((len(anchors), len(positives)), np.float32)
+        ranks = np.empty(len(positives), np.int64)
+        block = max(1, SCORES // (len(anchors) * anchors.shape[1]))
+        device = self.precision.device
+        anchors = anchors.to(device)
+        with torch.inference_mode():
+            for start in range(0, len(positives), block):
+                part = slice(start, start + block)
+                matches = best_matches(anchors, positives[part].to(device))
+                to_positives[:, part] = matches.of_anchors.cpu().numpy()
+                own = rows[part, None] == np.arange(len(anchors))
+                ranks[part] = ranks_of(matches.of_positives.cpu().numpy(), own)
+        queries = np.unique(rows)
+        to_texts, to_images = self.tasks
+        return figures_of({to_texts: ranks_of(to_positives[queries], queries[:, None] == rows), to_images: ranks})
+
+
+# The search for hard negatives in the training split, by the trained model as it is, or by a given one.
+
+Rows = NDArray[np.int64]
+
+
+Vectors = NDArray[np.float32]
+
+
+CUTOFFS = (1, 5, 10)
+
+
+_ENCODED = 128
+
+
+SCORES = 1 << 24
+"""Scores held at a time: 64 MiB, whatever the size of the split."""
+
+
+def nearest_wrong(
+    queries: Vectors, candidates: Vectors, right: Sequence[Sequence[int]], count: int, skip: int = 0
+) -> Rows:
+    """(n, count) rows of the candidates nearest to each query that are not right for it, the nearest first; -1 is
+    none."""
+    # queries: (n, d) unit vectors.
+    # candidates: (m, d) unit vectors.
+    chosen = np.full((len(queries), count), -1, np.int64)
+    wanted = min(count + skip, len(candidates))
+    block = max(1, SCORES // max(1, len(candidates)))
+    for start in range(0, len(queries), block):
+        scores = queries[start : start + block] @ candidates.T
+        for row, answers in enumerate(right[start : start + block]):
+            scores[row, list(answers)] = -np.inf
+        nearest = np.argpartition(-scores, wanted - 1, axis=1)[:, :wanted]
+        values = np.take_along_axis(scores, nearest, axis=1)
+        order = np.lexsort((nearest, -values), axis=1)[:, skip:]  # of equally near ones, the first row
+        nearest, values = np.take_along_axis(nearest, order, axis=1), np.take_along_axis(values, order, axis=1)
+        chosen[start : start + block, : nearest.shape[1]] = np.where(np.isneginf(values), -1, nearest)
+    return chosen
+
+
+def search(mined: Mined, anchors: Vectors, positives: Vectors) -> tuple[Rows | None, Rows | None]:
+    """The captions that are near each image and wrong, and the images that are near each caption and wrong."""
+    # anchors: (n, d) unit vectors of all images of the split.
+    # positives: (m, d) unit vectors of all captions.
+    settings, (of_anchors, of_positives) = mined.settings, mined.right
+    depth = settings.nearest, settings.skip
+    captions = None if settings.of == "images" else nearest_wrong(anchors, positives, of_anchors, *depth)
+    images = None if settings.of == "captions" else nearest_wrong(positives, anchors, of_positives, *depth)
+    return captions, images
+
+
+# Hits and their sum on a split.
+
+
+def encode_source(
+    source: InputSource,
+    vectors_of: Callable[[Inputs], Tensor],
+    draw: EpochRandom | None = None,
+    keys: Rows | None = None,
+) -> Vectors:
+    """(n, …) vectors of a whole source, in blocks; the next one is read meanwhile."""
+    # As in use, where nothing is drawn; or as the training of an epoch sees it, `keys` (n,) being the pair beside which
+    # each item stands.
+
+    def read(rows: Rows) -> Inputs:
+        return source.batch(rows) if keys is None else source.batch(rows, draw, np.maximum(keys[rows], 0))
+
+    blocks = []
+    cuts = np.array_split(np.arange(len(source)), -(-len(source) // _ENCODED))
+    with torch.inference_mode(), closing(made_ahead(read, cuts, 1, 2)) as coming:
+        for inputs in coming:
+            blocks.append(vectors_of(inputs).float().cpu().numpy())  # noqa: PERF401 (one block at a time)
+    return np.concatenate(blocks)
+
+
+def validate(
+    anchors: NDArray[np.float32],
+    positives: NDArray[np.float32],
+    anchor_rows: NDArray[np.int64],
+    tasks: tuple[str, str] = ("i2t", "t2i"),
+) -> dict[str, float]:
+    """Count hits in both directions. An anchor without a positive is a candidate but no query."""
+    # anchors: (n, d) unit vectors.
+    # positives: (m, d) unit vectors.
+    # anchor_rows: (m,) the row of each positive's anchor.
+    rows = np.arange(len(anchors))
+    queries = np.unique(anchor_rows)
+    to_positives, to_anchors = tasks
+    ranks = {
+        to_positives: _first_ranks(anchors[queries], queries, positives, anchor_rows),
+        to_anchors: _first_ranks(positives, anchor_rows, anchors, rows),
+    }
+    return figures_of(ranks)
+
+
+def figures_of(ranks: Mapping[str, NDArray[np.int64]]) -> dict[str, float]:
+    """hit@1, @5, @10 of each direction in percent, and "rsum", their sum."""
+    values = {f"{task} hit@{k}": 100.0 * float((first <= k).mean()) for task, first in ranks.items() for k in CUTOFFS}
+    return {**values, "rsum": sum(values.values())}
+
+
+def _first_ranks(
+    queries: NDArray[np.float32],
+    query_anchors: NDArray[np.int64],
+    candidates: NDArray[np.float32],
+    candidate_anchors: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """The rank, from 1, of each query's best positive: the candidates of the same anchor are its positives."""
+    ranks = np.empty(len(queries), np.int64)
+    block = max(1, SCORES // len(candidates))
+    for start in range(0, len(queries), block):
+        part = slice(start, start + block)
+        scores = queries[part] @ candidates.T
+        positive = query_anchors[part, None] == candidate_anchors[None, :]
+        ranks[part] = ranks_of(scores, positive)
+    return ranks
+
+
+def ranks_of(scores: NDArray[np.float32], positive: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """(n,) the rank, from 1, of each query's best positive; `positive` (n, m) says which candidates are."""
+    # Ties, and NaN, count against the query (`~(a < b)` rather than `a >= b`), so that a space that collapsed to one
+    # point scores nothing.
+    best = np.where(positive, scores, -np.inf).max(axis=1, keepdims=True)
+    ranks: NDArray[np.int64] = 1 + (~(scores < best) & ~positive).sum(axis=1)
+    return ranks

@@ -1,237 +1,317 @@
-"""One update of the weights: over one batch or several, at once or in chunks, in one process or several."""
+"""The training loop, from top to bottom: batches, forward, loss, backward, step; then validate, and save.
+
+`fit` goes through the epochs. `updates` makes the batches of one and moves the weights by each (`update`: the gradients
+of its batches by `backward_of`, their mean over the processes, checks, the optimiser's step). `close_epoch` validates.
+What moves is a `visir.training.state.Training`; what is trained, and what its loss is, a `Learner`.
+"""
 
 from __future__ import annotations
 
 import math
+import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from pathlib import Path
+from types import FrameType
+from typing import Any, Generic, NoReturn, TypeVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from torch import Tensor, distributed
+from torch import Tensor
 from torch.nn import functional
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
+from visir.display import Displayed
 from visir.encoders.towers.base import Inputs, to_device
 from visir.errors import VisirError
-from visir.training.inputs.base import Side, TrainingBatch, TrainingData
-from visir.training.learner import Learner, Precision, Processes, parameters_of, set_rates
-from visir.training.objectives.base import Losses, OwnQueries, VectorPairs
+from visir.progress import Progress
+from visir.training.inputs import EpochRandom, Side, TrainingBatch, TrainingData, prefetch
+from visir.training.learner import Learner
+from visir.training.losses import Losses
+from visir.training.optimiser import parameters_of, set_rates, snapshot_steps
+from visir.training.processes import Processes, Share, pairs_of_all, steps_of_epoch
+from visir.training.recipe import Regime
+from visir.training.similarities import VectorPairs
+from visir.training.state import Training
+from visir.training.trained import Epoch, Running, Step, StepLog, TrainingFolder, writing_into
 
-# Memory: what a process took at most, and what a forward pass keeps for the backward pass.
-
-
-def peak_memory() -> dict[str, int]:
-    """Bytes that this process has held at most so far: "process" (where the system tells), "cuda" (where there is
-    one)."""
-    # A child's count begins with what its parent held when it was forked.
-    peaks: dict[str, int] = {}
-    if sys.platform != "win32":
-        import resource
-
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        peaks["process"] = peak if sys.platform == "darwin" else 1024 * peak  # bytes there, kilobytes elsewhere
-    if torch.cuda.is_initialized():
-        peaks["cuda"] = torch.cuda.max_memory_allocated()
-    return peaks
+SAVE_SECONDS = 600.0
+"""How often the state is written within a long epoch: what a kill can cost at most."""
 
 
-def kept_bytes(forward: Callable[[], object], weights: Iterable[Tensor]) -> int:
-    """Bytes of the tensors that `forward` leaves for its backward pass, `weights` (which are there anyway) not
-    counted."""
-    # Counted through `torch.autograd.graph.saved_tensors_hooks`, so whatever the modules are. A tensor that is kept by
-    # several operations counts once.
-    weight_storages = {weight.untyped_storage().data_ptr() for weight in weights}
-    sizes: dict[int, int] = {}
-
-    def pack(tensor: Tensor) -> Tensor:
-        storage = tensor.untyped_storage()
-        if storage.data_ptr() not in weight_storages:
-            sizes[storage.data_ptr()] = storage.nbytes()
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        alive = forward()  # held until all is counted: freed memory would be used again under the same address
-    del alive
-    return sum(sizes.values())
+Report = Callable[[Epoch], None]
 
 
-# Batches: every caption once per epoch, with its image; and how a batch is shared and cut.
-
-Rows = NDArray[np.int64]
+L = TypeVar("L", bound=Learner[Any])
 
 
-def batches_of_epoch(
-    captions: int, size: int, *, seed: int, epoch: int, anchors: Rows | None = None, per_image: int = 1
-) -> list[Rows]:
-    """The rows of `captions` captions, shuffled and cut into ceil(captions / size) batches."""
-    # The order depends on the seed and the epoch alone, so that an epoch can be run again after an interruption. The
-    # sizes differ by at most one: no short last batch, whose few negatives would make an easy step, and none left out.
-    # anchors: (captions,) the image of each; needed for `per_image`.
-    generator = np.random.default_rng([seed, epoch])
-    order = generator.permutation(captions)
-    if per_image > 1 and anchors is not None:
-        order = _grouped(order, anchors[order], per_image, generator)
-    return np.array_split(order, math.ceil(captions / size))
+@dataclass(frozen=True, repr=False)
+class FitResult(Displayed, Generic[L]):
+    """A trained model and how it came about.
+
+    Attributes:
+        learner: Its `model` has the chosen weights, on the CPU, in evaluation mode.
+        curve: Every epoch.
+        chosen: The epoch (from 1) whose weights the model has.
+        facts: What moved besides the weights, as it was then (temperature, multipliers).
+    """
+
+    learner: L
+    curve: tuple[Epoch, ...]
+    chosen: int
+    facts: dict[str, float]
 
 
-def _grouped(order: Rows, anchors: Rows, size: int, generator: np.random.Generator) -> Rows:
-    """The rows in groups of at most `size` of one anchor; the groups in random order."""
-    by_anchor = np.argsort(anchors, kind="stable")
-    _, first, counts = np.unique(anchors[by_anchor], return_index=True, return_counts=True)
-    place = np.arange(len(order)) - np.repeat(first, counts)  # within the captions of an anchor, in shuffled order
-    starts = np.flatnonzero(place % size == 0)
-    group = np.cumsum(place % size == 0) - 1
-    rank = generator.permutation(len(starts))
-    grouped: Rows = order[by_anchor][np.argsort(rank[group], kind="stable")]
-    return grouped
-
-
-def steps_per_epoch(captions: int, size: int, accumulate: int = 1) -> int:
-    """How many updates an epoch has, each over at most `accumulate` batches of at most `size` captions."""
-    return math.ceil(math.ceil(captions / size) / accumulate)
-
-
-def steps_of_epoch(
-    captions: int,
-    size: int,
-    accumulate: int,
+def fit(
+    recipe: Regime,
+    learner: L,
+    train: TrainingData,
+    validation: TrainingData,
     *,
-    seed: int,
-    epoch: int,
-    anchors: Rows | None = None,
-    per_image: int = 1,
-) -> list[list[Rows]]:
-    """The batches of each update of an epoch (see `batches_of_epoch`); their numbers differ by at most one."""
-    batches = batches_of_epoch(captions, size, seed=seed, epoch=epoch, anchors=anchors, per_image=per_image)
-    cuts = np.array_split(np.arange(len(batches)), steps_per_epoch(captions, size, accumulate))
-    return [[batches[number] for number in cut] for cut in cuts]
+    folder: TrainingFolder | Path | None = None,
+    resume: bool = False,
+    report: Report | None = None,
+    save_seconds: float = SAVE_SECONDS,
+    save_every_epoch: bool = True,
+) -> FitResult[L]:
+    """Train a model on `train` and choose the epoch on `validation`.
+
+    Under `torchrun` or `accelerate launch` all processes call this alike; each trains on its share of every batch, with
+    everybody's vectors as negatives, and gets the same result. The first one alone writes, validates and reports;
+    `folder` must be one that all can read.
+
+    Args:
+        recipe: Of which it reads what a `Regime` has.
+        learner: What is trained; its model is changed in place.
+        train: What the weights learn from.
+        validation: What the epoch is chosen by.
+        folder: Where the state (one file, replaced in one step) and the log of steps are written; None keeps neither.
+        resume: Go on from that state when there is one. On the CPU the result is the same, bit for bit, as without the
+            interruption: what is random in a step depends on the seed and the step's place alone.
+        report: Called after each epoch.
+        save_seconds: How often the state is written within an epoch: what a kill can cost at most.
+        save_every_epoch: Write it after each epoch too; otherwise after the last one.
+
+    Returns:
+        The learner, whose model has the weights of the chosen epoch, with the curve.
+
+    Raises:
+        TrainingError: A loss or a gradient is NaN or infinite; it names the ids of the batch.
+        ConfigurationError: Something cannot be computed as asked, or the state is of another training.
+        KeyboardInterrupt: Ctrl-C; it is raised at the end of the step, when the state is saved.
+    """
+    processes = Processes.join(recipe.device)
+    training = Training(recipe, learner, train, validation, processes)
+    with ExitStack() as stack:
+        place = stack.enter_context(writing_into(folder, first=processes.is_first))
+        if resume and place is not None and place.state.is_file():
+            training.restore(place.state)
+        training.begin()
+        # Where the training is run, torch's generators are as they were before.
+        stack.enter_context(torch.random.fork_rng([processes.device] if processes.device.type == "cuda" else []))
+        log = StepLog(place.steps if place and processes.is_first else None, training.steps_done)
+        stack.callback(log.close)
+        progress: AbstractContextManager[Callable[[int], None]] = nullcontext(lambda pairs: None)
+        if processes.is_first:
+            progress = Progress(recipe.name, training.pairs_left, train.unit)
+        advance = stack.enter_context(progress)
+        held: AbstractContextManager[Callable[[], bool]] = nullcontext(lambda: False)
+        interrupted = stack.enter_context(interrupts_held() if processes.count == 1 else held)
+        unsaved_since = time.monotonic()
+
+        def save() -> None:
+            nonlocal unsaved_since
+            unsaved_since = time.monotonic()
+            log.flush()
+            if place is not None:
+                training.save(place)
+
+        def stop() -> NoReturn:
+            save()
+            state = f"; its state is in {place.path}: the same with resume=True (--resume) goes on" if place else ""
+            raise KeyboardInterrupt(f"{recipe.name}: stopped after step {training.steps_done:,}{state}")
+
+        while not training.is_done:
+            with closing(updates(training)) as steps:
+                for step, pairs in steps:
+                    log.write(step)
+                    advance(pairs)
+                    if processes.is_first and time.monotonic() - unsaved_since >= save_seconds:
+                        save()
+                    if interrupted() and training.running.step < training.steps:
+                        stop()
+            epoch = close_epoch(training)
+            if save_every_epoch or training.is_done:
+                processes.run_on_first(save)
+            if report is not None and processes.is_first:
+                report(epoch)
+            if interrupted() and not training.is_done:
+                stop()
+    training.choose()
+    return FitResult(learner, tuple(training.curve), training.chosen, training.facts)
 
 
-@dataclass(frozen=True, eq=False)
-class Share:
-    """A batch as one of several processes sees it."""
+def updates(training: Training[Any]) -> Generator[tuple[Step, int], None, None]:
+    """The updates of the epoch under way that are still to be done, one by one, each with its number of pairs."""
+    recipe, processes, running = training.recipe, training.processes, training.running
+    settings, number = recipe.optimiser, len(training.curve)
+    began, before = time.perf_counter(), running.seconds
 
-    rows: Rows  # of the whole batch, in order
-    sizes: tuple[int, ...]  # how many of them each process takes, one after the other
-    own: int  # how many of this process's rows count
-    # The rows that go through this process's towers, cut; never empty. A process for which nothing is left (a batch of
-    # fewer captions than processes) takes the batch's first caption, and none of it counts.
-    chunks: tuple[Rows, ...]
-    is_cut: bool  # whether the rows of some process, this one or another, go through the towers in several chunks
-
-    @classmethod
-    def of(cls, rows: Rows, *, process: int = 0, processes: int = 1, chunk: int | None = None) -> Share:
-        """The contiguous share of `process` (from 0), in chunks of nearly equal size, at most `chunk`."""
-        parts = np.array_split(rows, processes)
-        mine = parts[process] if len(parts[process]) else rows[:1]
-        chunks = np.array_split(mine, math.ceil(len(mine) / chunk) if chunk else 1)
-        is_cut = chunk is not None and len(parts[0]) > chunk  # the first is the longest
-        return cls(rows, tuple(map(len, parts)), len(parts[process]), tuple(chunks), is_cut)
-
-    def first(self, process: int) -> int:
-        """Where in the batch the rows of a process begin."""
-        return sum(self.sizes[:process])
-
-
-# Gradients averaged over the processes, in messages that travel while the backward pass computes the next ones.
-
-BUCKET = 1 << 23
-"""Numbers in a message: one message for each weight would pay its delay hundreds of times."""
-
-
-class GradientMean:
-    """Replaces every gradient by its mean over the processes."""
-
-    # Gradients travel in buckets of about `BUCKET` numbers, from the last weight to the first, which is about the order
-    # in which a backward pass finishes them. All processes send the same buckets in the same order; a weight has a
-    # gradient in all of them or in none. The sums are those of gradients that are sent after the backward pass: with
-    # two processes to the bit, with more up to the order in which the library adds them. The buckets of an update are
-    # in memory together, as large as the gradients.
-
-    def __init__(self, weights: Sequence[Tensor], count: int) -> None:
-        self._count = count
-        self._buckets = list(_buckets(reversed(weights))) if count > 1 else []
-        self._bucket_of = {id(weight): number for number, bucket in enumerate(self._buckets) for weight in bucket}
-        self._open: list[int] = []
-        self._idle: set[int] = set()
-        self._late: list[Tensor] = []
-        self._on_their_way: list[tuple[Any, Tensor, list[Tensor]]] = []
-
-    @property
-    def sent(self) -> int:
-        """How many buckets of this update are on their way."""
-        return len(self._on_their_way)
-
-    @contextmanager
-    def sending(self) -> Iterator[None]:
-        """Within it runs the last backward pass of an update; a bucket is sent when it has all its gradients."""
-        weights = [weight for bucket in self._buckets for weight in bucket if weight.requires_grad]
-        # What had no gradient in the last update (a layer that nothing uses) is not waited for.
-        self._open = [0] * len(self._buckets)
-        for weight in weights:
-            self._open[self._bucket_of[id(weight)]] += id(weight) not in self._idle
-        hooks = [weight.register_post_accumulate_grad_hook(self._is_there) for weight in weights]
-        try:
-            yield
-        finally:
-            for hook in hooks:
-                hook.remove()
-
-    def finish(self) -> None:
-        """Send what was not sent in the backward pass, and wait for the means of all."""
-        while self.sent < len(self._buckets):
-            self._send(self._buckets[self.sent])
-        if self._late:
-            self._send(self._late)
-        for message, flat, gradients in self._on_their_way:
-            message.wait()
-            flat /= self._count
-            means = flat.split([part.numel() for part in gradients]) if gradients else ()
-            for gradient, mean in zip(gradients, means, strict=True):
-                gradient.copy_(mean.view_as(gradient))
-        weights = [weight for bucket in self._buckets for weight in bucket]
-        self._idle = {id(weight) for weight in weights if weight.requires_grad and weight.grad is None}
-        self._late.clear()
-        self._on_their_way.clear()
-
-    def _is_there(self, weight: Tensor) -> None:
-        number = self._bucket_of[id(weight)]
-        if id(weight) in self._idle:
-            if number < self.sent:
-                self._late.append(weight)
-            return
-        if number < self.sent:
-            raise VisirError(
-                "a weight got a part of its gradient after the gradient was sent to the other processes.",
-                hint="train in one process, or in chunks (optimiser.chunk), whose gradients are sent at the end",
-            )
-        self._open[number] -= 1
-        # In this order in every process: messages are told apart by nothing else.
-        while self.sent < len(self._buckets) and self._open[self.sent] <= 0:
-            self._send(self._buckets[self.sent])
-
-    def _send(self, weights: Sequence[Tensor]) -> None:
-        gradients = [weight.grad for weight in weights if weight.grad is not None]
-        # A message of one number where there are none: all processes count the same messages.
-        flat = torch.cat([gradient.reshape(-1) for gradient in gradients]) if gradients else weights[0].new_zeros(1)
-        self._on_their_way.append((distributed.all_reduce(flat, async_op=True), flat, gradients))
+    # Batches: rows shuffled by the seed and the epoch alone, several for an update where it accumulates; of each this
+    # process's share, in the chunks that go through the model at once. Threads read ahead.
+    steps = steps_of_epoch(
+        len(training.train),
+        settings.batch,
+        settings.accumulate,
+        seed=recipe.seed,
+        epoch=number,
+        anchors=training.anchors if settings.per_image > 1 else None,
+        per_image=settings.per_image,
+    )
+    shares = [
+        [Share.of(rows, process=processes.rank, processes=processes.count, chunk=settings.chunk) for rows in batches]
+        for batches in steps
+    ]
+    todo = range(running.step, training.steps)
+    chunks = (chunk for step in todo for share in shares[step] for chunk in share.chunks)
+    draw, pin = EpochRandom(recipe.seed, number), processes.device.type == "cuda"
+    snapshots = snapshot_steps(recipe.averaging, training.steps)
+    training.mine(draw)
+    training.learner.train()
+    training.freezing.train(training.model, frozen=training.timetable.is_frozen(number))
+    with closing(prefetch(training.train, chunks, draw, pin=pin)) as inputs:
+        for step in todo:
+            losses, facts = update(training, shares[step], inputs, step)
+            if step in snapshots:
+                training.average.add(training.averaged)
+            pairs = sum(len(share.rows) for share in shares[step])
+            running.add(losses, pairs)
+            running.seconds = before + time.perf_counter() - began
+            rate = training.timetable.factor(number, step) * settings.rate
+            yield Step(training.steps_done, number + 1, losses, facts, rate), pairs
 
 
-def _buckets(weights: Iterable[Tensor]) -> Iterator[list[Tensor]]:
-    """The weights of each type of number, in order, in lists of about `BUCKET` numbers."""
-    open_ones: dict[torch.dtype, list[Tensor]] = {}
-    for weight in weights:
-        bucket = open_ones.setdefault(weight.dtype, [])
-        bucket.append(weight)
-        if sum(part.numel() for part in bucket) >= BUCKET:
-            yield open_ones.pop(weight.dtype)
-    yield from open_ones.values()
+def update(
+    training: Training[Any], shares: Sequence[Share], inputs: Iterator[TrainingBatch], step: int
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Move the weights once, by the gradient of the mean loss over the pairs of several batches."""
+    # Returns: means over the pairs of "loss" and its parts, and the learner's facts before the update.
+    learner, optimiser, precision, epoch = training.learner, training.optimiser, training.precision, len(training.curve)
+    clip = training.recipe.optimiser.clip
+    learner.at_step(epoch, step)
+    set_rates(optimiser, training.timetable.factor(epoch, step))
+    optimiser.zero_grad()
+    weights = [len(share.rows) / sum(len(share.rows) for share in shares) for share in shares]
+
+    # Forward, loss, backward: each batch adds to the gradients, and the last one sends them to the other processes;
+    # chunks send them when all are through. Every process does the same, so that their messages have one order.
+    of_batches = []
+    for number, share in enumerate(shares):
+        sends = number == len(shares) - 1 and not share.is_cut
+        with training.mean.sending() if sends else nullcontext():
+            of_batches.append(backward_of(training, share, inputs, step, number, weights[number]))
+    gradients = [weight.grad for weight in parameters_of(optimiser) if weight.grad is not None]
+    training.mean.finish()
+    precision.scaler.unscale_(optimiser)
+    norm = get_total_norm(gradients)
+
+    # Step, where nothing is NaN or infinite. The CPU waits for the device once: everything that is logged or decided on
+    # is read in one piece; a GPU has moved the weights before that, and goes on.
+    facts, ahead = learner.facts(), training.moves_ahead
+    if ahead:
+        _move_unread(training, of_batches, norm)
+    losses, length, read = _read(training.processes, of_batches, norm, facts)
+    _check_finite(training, shares, losses, length, step)
+    if not ahead:
+        if clip is not None and math.isfinite(length) and length > clip:
+            clip_grads_with_norm_(parameters_of(optimiser), clip, norm)
+        precision.step(optimiser)
+    mean = {
+        name: sum(weight * values[name] for weight, values in zip(weights, losses, strict=True)) for name in losses[0]
+    }
+    if math.isfinite(length):  # otherwise the scaled gradient overflowed, and nothing moves
+        learner.after_step({name: value for name, value in mean.items() if name != "loss"})
+    return mean, read
+
+
+def backward_of(
+    training: Training[Any], share: Share, inputs: Iterator[TrainingBatch], step: int, number: int, weight: float
+) -> Losses:
+    """Add the gradient of `weight` times a batch's loss to the weights' gradients."""
+    learner, processes = training.learner, training.processes
+    device, rank = processes.device, processes.rank
+    # The inputs stay on the CPU for the second pass; chunks bound the device's memory.
+    chunks = [next(inputs) for _ in share.chunks]
+
+    def with_hard(side: Side, batches: Sequence[Inputs]) -> Tensor:
+        # (n, (1 + h) · d): the hard negatives behind each vector, so that they are cut and gathered with it.
+        return torch.cat([learner.vectors(side, to_device(batch, device)) for batch in batches], dim=1)
+
+    def vectors_of(chunk: int) -> Vectors:
+        seed_step(training.recipe.seed, len(training.curve), step, number, rank, chunk, device=device)
+        batch = chunks[chunk]
+        return (
+            with_hard("anchor", [batch.anchors, *batch.anchor_negatives]),
+            with_hard("positive", [batch.positives, *batch.negatives]),
+        )
+
+    def rows_of(name: str) -> Any:
+        parts = [getattr(batch, name) for batch in chunks]
+        return None if parts[0] is None else torch.cat([part.to(device, non_blocking=True) for part in parts])
+
+    def losses_of(anchors: Tensor, positives: Tensor) -> Losses:
+        own = VectorPairs(
+            anchors,
+            positives,
+            rows_of("anchor_rows"),
+            _stack_padded([batch.targets for batch in chunks], device),
+            _stack_padded([batch.tokens for batch in chunks], device),
+            rows_of("classes"),
+            rows_of("rows"),
+            negative_rows=rows_of("negative_rows"),
+            anchor_negative_rows=rows_of("anchor_negative_rows"),
+        )
+        if processes.count == 1:
+            return learner.losses(own.split())
+        labels = training.train.labels(share.rows)
+        everyone = pairs_of_all(own, processes, share.sizes, local=learner.local_loss, labels=labels)
+        return learner.losses(own.split(), everyone.split(), share.own * processes.count / len(share.rows))
+
+    return backward(vectors_of, len(chunks), losses_of, lambda total: training.precision.scaler.scale(weight * total))
+
+
+def close_epoch(training: Training[Any]) -> Epoch:
+    """Validate, choose, and begin the next epoch; the weights that are judged and kept are the averaged ones."""
+    training.model.eval()
+    if training.swaps:
+        training.average.swap_in(training.averaged)
+    with training.average.inside(training.averaged):
+        epoch = training.processes.run_on_first(lambda: _judged(training))
+        training.curve.append(epoch)
+        if training.chosen == epoch.epoch:
+            training.best = {name: tensor.detach().clone() for name, tensor in training.moving.state().items()}
+    training.average.clear()
+    training.running = Running()
+    return epoch
+
+
+def _judged(training: Training[Any]) -> Epoch:
+    began = time.perf_counter()
+    figures = training.learner.validate(training.validation)
+    running, number = training.running, len(training.curve)
+    training.learner.at_step(number, training.steps - 1)  # a resumed training may not have done this step itself
+    return Epoch(
+        number + 1,
+        running.means(),
+        {name: float(value) for name, value in training.learner.facts().items()},
+        figures,
+        running.seconds + time.perf_counter() - began,
+        running.pairs / running.seconds,
+    )
 
 
 # GradCache: the gradient of a large batch in the memory of a small one.
@@ -273,6 +353,15 @@ def backward(
     return Losses(losses.total.detach(), losses.parts)
 
 
+def _stack_padded(parts: Sequence[Tensor | None], device: torch.device) -> Tensor | None:
+    """The chunks' rows under each other, the narrower ones filled up with 0 on the right (padding)."""
+    present = [part.to(device, non_blocking=True) for part in parts if part is not None]
+    if not present:
+        return None
+    width = max(part.shape[1] for part in present)
+    return torch.cat([functional.pad(part, (0, width - part.shape[1])) for part in present])
+
+
 # Where torch's randomness of a step comes from: its place in the training, never what ran before.
 
 _CPU = torch.device("cpu")
@@ -296,8 +385,72 @@ def seed_step(
         torch.manual_seed(number)
 
 
+# What is read of an update, and what stops it.
+
 _NAMED = 8
 _SMALLEST_SCALE = 1.0
+
+
+def _read(
+    processes: Processes, losses: Sequence[Losses], norm: Tensor, facts: Mapping[str, float | Tensor]
+) -> tuple[list[dict[str, float]], float, dict[str, float]]:
+    """The losses of each batch over all processes, the norm, and the facts."""
+    names = list(losses[0].parts)
+    values = torch.stack(
+        [value.double() for loss in losses for value in (loss.total, *(loss.parts[name] for name in names))]
+    )
+    values = processes.sum(values) / processes.count
+    unread = {name: fact for name, fact in facts.items() if isinstance(fact, Tensor)}
+    alone = [part.reshape(1).to(values) for part in (norm, *unread.values())]
+    flat = torch.cat([values, *alone]).tolist()
+    length, *stood = flat[len(values) :]
+    width = 1 + len(names)
+    rows = [flat[start : start + width] for start in range(0, len(values), width)]
+    read = {**facts, **dict(zip(unread, stood, strict=True))}
+    return [dict(zip(["loss", *names], row, strict=True)) for row in rows], length, read
+
+
+def _move_unread(training: Training[Any], losses: Sequence[Losses], norm: Tensor) -> None:
+    """Clip and move; nothing moves where a loss or the norm is not finite."""
+    finite = torch.stack([norm.double(), *(loss.total.double() for loss in losses)]).isfinite().all()
+    optimiser: Any = training.optimiser
+    if training.recipe.optimiser.clip is not None:
+        clip_grads_with_norm_(parameters_of(optimiser), training.recipe.optimiser.clip, norm)
+    optimiser.found_inf = (~finite).float()
+    try:
+        training.precision.step(optimiser)
+    finally:
+        del optimiser.found_inf
+
+
+def _check_finite(
+    training: Training[Any], shares: Sequence[Share], losses: Sequence[Mapping[str, float]], length: float, step: int
+) -> None:
+    """Raise `TrainingError` where a loss or the gradient is not finite, unless it was only scaled too far."""
+    for share, values in zip(shares, losses, strict=True):
+        if not math.isfinite(values["loss"]):
+            raise _stopped(training, f"the loss is {values['loss']}", [share], step)
+    if math.isfinite(length):
+        return
+    if not training.precision.is_scaled:
+        raise _stopped(training, f"the loss is finite, but the length of its gradient is {length}", shares, step)
+    if training.precision.scaler.get_scale() < _SMALLEST_SCALE:
+        raise _stopped(training, "the gradient overflows float16 at every scale", shares, step)
+
+
+def _stopped(training: Training[Any], message: str, shares: Sequence[Share], step: int) -> TrainingError:
+    train: TrainingData = training.train
+    ids = [str(train.ids[row]) for share in shares for row in share.rows]
+    more = f", … ({len(ids)} in all)" if len(ids) > _NAMED else ""
+    rate = max(group["lr"] for group in training.optimiser.param_groups)
+    return TrainingError(
+        f"{message} in epoch {len(training.curve) + 1}, step {step + 1} (learning rate {rate:.2g}); {train.unit} of "
+        f"the batch: {', '.join(map(repr, ids[:_NAMED]))}{more}.",
+        hint=f"look at these {train.unit} and what they are paired with; if they are sound, {training.learner.advice}"
+        + training.precision.advice,
+        ids=ids,
+        code="epoch-step-learning-rate",
+    )
 
 
 class TrainingError(VisirError):
@@ -308,212 +461,32 @@ class TrainingError(VisirError):
         self.ids = tuple(ids)
 
 
-@dataclass(frozen=True)
-class StepPosition:
-    """Where in a training an update stands."""
+# Ctrl-C in a training waits for the end of the step, so that the state that is saved is whole.
 
-    epoch: int  # from 0
-    step: int  # within the epoch, from 0
-    factor: float  # of the peak learning rate
+NOTICE = "stopping after this step; Ctrl-C again stops at once, and loses what came after the last saved state"
 
 
-@dataclass(frozen=True)
-class StepResult:
-    """What an update computed."""
+@contextmanager
+def interrupts_held() -> Iterator[Callable[[], bool]]:
+    """Inside, the first Ctrl-C is only noted; the second one raises `KeyboardInterrupt` as always."""
+    # Where somebody else handles the signal, or in another thread than the first, nothing is held.
+    pressed = False
 
-    losses: dict[str, float]  # means over its pairs of "loss" and its parts
-    facts: dict[str, float]  # of the learner, before the update
-    pairs: int  # how many there were
+    def note(number: int, frame: FrameType | None) -> None:
+        nonlocal pressed
+        if pressed:
+            raise KeyboardInterrupt
+        pressed = True
+        print(f"\nvisir: {NOTICE}", file=sys.stderr, flush=True)  # noqa: T201
 
-
-@dataclass(frozen=True, eq=False)
-class Loop:
-    """The steps of a training."""
-
-    learner: Learner[Any]  # what is trained
-    optimiser: torch.optim.Optimizer  # over the learner's parts
-    processes: Processes  # this one and the others
-    precision: Precision  # of the forward pass
-    train: TrainingData  # what the weights learn from
-    seed: int  # of the training
-    clip: float | None  # gradients are scaled down to this norm when they are longer; None never
-
-    @cached_property
-    def mean(self) -> GradientMean:
-        """Of the gradients over the processes."""
-        moved = {id(weight) for weight in parameters_of(self.optimiser)}
-        weights = [weight for weight in self.learner.parameters() if id(weight) in moved]
-        return GradientMean(weights, self.processes.count)
-
-    def update(self, shares: Sequence[Share], batches: Iterator[TrainingBatch], position: StepPosition) -> StepResult:
-        """Move the weights once, by the gradient of the mean loss over the pairs of several batches."""
-        self.learner.at_step(position.epoch, position.step)
-        set_rates(self.optimiser, position.factor)
-        self.optimiser.zero_grad()
-        pairs = sum(len(share.rows) for share in shares)
-        on_device = []
-        for number, share in enumerate(shares):
-            # Of several batches each adds to the gradients, and the last one sends them; chunks send them when all are
-            # through. Every process does the same, so that their messages have one order.
-            sends = number == len(shares) - 1 and not share.is_cut
-            with self.mean.sending() if sends else nullcontext():
-                on_device.append(self._backward(share, batches, position, number, pairs))
-        gradients = [weight.grad for weight in parameters_of(self.optimiser) if weight.grad is not None]
-        self.mean.finish()
-        self.precision.scaler.unscale_(self.optimiser)
-        norm = get_total_norm(gradients)
-        facts, ahead = self.learner.facts(), self._moves_ahead
-        if ahead:
-            self._move_unread(on_device, norm)
-        # The one point at which the CPU waits for the device: everything that is logged or decided on, in one piece.
-        losses, length, read = self._read(on_device, norm, facts)
-        for share, values in zip(shares, losses, strict=True):
-            if not math.isfinite(values["loss"]):
-                raise self._stopped(f"the loss is {values['loss']}", [share], position)
-        weights = [len(share.rows) / pairs for share in shares]
-        mean = {
-            name: sum(weight * values[name] for weight, values in zip(weights, losses, strict=True))
-            for name in losses[0]
-        }
-        self._check_length(length, shares, position)
-        if not ahead:
-            if self.clip is not None and math.isfinite(length) and length > self.clip:
-                clip_grads_with_norm_(parameters_of(self.optimiser), self.clip, norm)
-            self._step(self.optimiser)
-        if math.isfinite(length):  # otherwise the scaled gradient overflowed, and nothing moves
-            self.learner.after_step({name: value for name, value in mean.items() if name != "loss"})
-        return StepResult(mean, read, pairs)
-
-    def _backward(
-        self, share: Share, batches: Iterator[TrainingBatch], position: StepPosition, number: int, pairs: int
-    ) -> Losses:
-        # The inputs stay on the CPU for the second pass; chunks bound the device's memory.
-        chunks = [next(batches) for _ in share.chunks]
-        device, processes = self.processes.device, self.processes
-
-        def vectors_of(chunk: int) -> Vectors:
-            seed_step(self.seed, position.epoch, position.step, number, processes.rank, chunk, device=device)
-            batch = chunks[chunk]
-            return (
-                self._with_hard("anchor", [batch.anchors, *batch.anchor_negatives]),
-                self._with_hard("positive", [batch.positives, *batch.negatives]),
-            )
-
-        def rows_of(name: str) -> Any:
-            parts = [getattr(batch, name) for batch in chunks]
-            return None if parts[0] is None else torch.cat([part.to(device, non_blocking=True) for part in parts])
-
-        def losses_of(anchors: Tensor, positives: Tensor) -> Losses:
-            hard = [rows_of("anchor_negative_rows"), rows_of("negative_rows")]
-            own = VectorPairs(
-                anchors,
-                positives,
-                rows_of("anchor_rows"),
-                _stack_padded([batch.targets for batch in chunks], device),
-                _stack_padded([batch.tokens for batch in chunks], device),
-                rows_of("classes"),
-                rows_of("rows"),
-                negative_rows=hard[1],
-                anchor_negative_rows=hard[0],
-            ).split()
-            if processes.count == 1:
-                return self.learner.losses(own)
-            both = torch.cat([anchors, positives], dim=1)[: share.own]
-            widths = [anchors.shape[1], positives.shape[1]]
-            local = self.learner.local_loss
-            anchors, positives = processes.gather(both, share.sizes, both_ways=local).split(widths, dim=1)
-            anchor_rows, classes = self.train.labels(share.rows)
-            classes = None if classes is None else classes.to(device, non_blocking=True)
-            hard = [rows if rows is None else processes.gather(rows[: share.own], share.sizes) for rows in hard]
-            everyone = VectorPairs(
-                anchors,
-                positives,
-                anchor_rows.to(device, non_blocking=True),
-                classes=classes,
-                negative_rows=hard[1],
-                anchor_negative_rows=hard[0],
-                queries=OwnQueries(share.first(processes.rank), share.own, processes.count) if local else None,
-            ).split()
-            return self.learner.losses(own, everyone, share.own * processes.count / len(share.rows))
-
-        weight = len(share.rows) / pairs
-        return backward(vectors_of, len(chunks), losses_of, lambda total: self.precision.scaler.scale(weight * total))
-
-    def _with_hard(self, side: Side, inputs: Sequence[Inputs]) -> Tensor:
-        """(n, (1 + h) · d) vectors of a side, its hard negatives behind each: so they are cut and gathered with it."""
-        device = self.processes.device
-        return torch.cat([self.learner.vectors(side, to_device(batch, device)) for batch in inputs], dim=1)
-
-    def _read(
-        self, losses: Sequence[Losses], norm: Tensor, facts: Mapping[str, float | Tensor]
-    ) -> tuple[list[dict[str, float]], float, dict[str, float]]:
-        """The losses of each batch over all processes, the norm, and the facts."""
-        names = list(losses[0].parts)
-        values = torch.stack(
-            [value.double() for loss in losses for value in (loss.total, *(loss.parts[name] for name in names))]
-        )
-        values = self.processes.sum(values) / self.processes.count
-        unread = {name: fact for name, fact in facts.items() if isinstance(fact, Tensor)}
-        alone = [part.reshape(1).to(values) for part in (norm, *unread.values())]
-        flat = torch.cat([values, *alone]).tolist()
-        length, *stood = flat[len(values) :]
-        width = 1 + len(names)
-        rows = [flat[start : start + width] for start in range(0, len(values), width)]
-        read = {**facts, **dict(zip(unread, stood, strict=True))}
-        return [dict(zip(["loss", *names], row, strict=True)) for row in rows], length, read
-
-    @property
-    def _moves_ahead(self) -> bool:
-        """Whether the weights are moved before the CPU has read the losses, so that a GPU goes on computing."""
-        # A fused optimiser asks the device itself whether the gradient is finite. A scaled one, and AdamP, ask the CPU.
-        fused = all(group.get("fused") for group in self.optimiser.param_groups)
-        return self.processes.device.type == "cuda" and fused and not self.precision.is_scaled
-
-    def _move_unread(self, losses: Sequence[Losses], norm: Tensor) -> None:
-        """Clip and move; nothing moves where a loss or the norm is not finite."""
-        finite = torch.stack([norm.double(), *(loss.total.double() for loss in losses)]).isfinite().all()
-        if self.clip is not None:
-            clip_grads_with_norm_(parameters_of(self.optimiser), self.clip, norm)
-        optimiser: Any = self.optimiser
-        optimiser.found_inf = (~finite).float()
-        try:
-            self._step(optimiser)
-        finally:
-            del optimiser.found_inf
-
-    def _check_length(self, length: float, shares: Sequence[Share], position: StepPosition) -> None:
-        """Raise `TrainingError` where the gradient is not finite, unless it was only scaled too far."""
-        if math.isfinite(length):
-            return
-        if not self.precision.is_scaled:
-            raise self._stopped(f"the loss is finite, but the length of its gradient is {length}", shares, position)
-        if self.precision.scaler.get_scale() < _SMALLEST_SCALE:
-            raise self._stopped("the gradient overflows float16 at every scale", shares, position)
-
-    def _step(self, optimiser: torch.optim.Optimizer) -> None:
-        """Move the weights, unless a scaled gradient overflowed; adapt the scale."""
-        self.precision.scaler.step(optimiser)
-        self.precision.scaler.update()
-
-    def _stopped(self, message: str, shares: Sequence[Share], position: StepPosition) -> TrainingError:
-        ids = [str(self.train.ids[row]) for share in shares for row in share.rows]
-        more = f", … ({len(ids)} in all)" if len(ids) > _NAMED else ""
-        rate = max(group["lr"] for group in self.optimiser.param_groups)
-        unit = self.train.unit
-        return TrainingError(
-            f"{message} in epoch {position.epoch + 1}, step {position.step + 1} (learning rate {rate:.2g}); {unit} of "
-            f"the batch: {', '.join(map(repr, ids[:_NAMED]))}{more}.",
-            hint=f"look at these {unit} and what they are paired with; if they are sound, {self.learner.advice}"
-            + self.precision.advice,
-            ids=ids,
-            code="epoch-step-learning-rate",
-        )
-
-
-def _stack_padded(parts: Sequence[Tensor | None], device: torch.device) -> Tensor | None:
-    """The chunks' rows under each other, the narrower ones filled up with 0 on the right (padding)."""
-    present = [part.to(device, non_blocking=True) for part in parts if part is not None]
-    if not present:
-        return None
-    width = max(part.shape[1] for part in present)
-    return torch.cat([functional.pad(part, (0, width - part.shape[1])) for part in present])
+    is_ours = (
+        threading.current_thread() is threading.main_thread()
+        and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    )
+    if is_ours:
+        signal.signal(signal.SIGINT, note)
+    try:
+        yield lambda: pressed
+    finally:
+        if is_ours:
+            signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -19,16 +19,14 @@ from visir.encoders.towers.base import PRESENT, VECTORS, WHOLE, Inputs, SetTower
 from visir.errors import ConfigurationError
 from visir.records import Collection, Modality, TokenVectors
 from visir.training.build import ModelSide, TrainingModel, build_model
-from visir.training.data import Splits, open_splits
+from visir.training.data import KEYWORDS, TOWERS, RecipeChanges, Splits, open_splits
 from visir.training.examples import check_pictures
-from visir.training.inputs.pixels import KEPT_BYTES
-from visir.training.learner import Processes, build_optimiser
-from visir.training.loop import kept_bytes, peak_memory, steps_per_epoch
-from visir.training.objectives.base import VectorPairs
-from visir.training.recipe import Recipe
-from visir.training.resolving import KEYWORDS, TOWERS, RecipeChanges
+from visir.training.inputs import KEPT_BYTES
+from visir.training.optimiser import build_optimiser
+from visir.training.processes import Processes, kept_bytes, peak_memory, steps_per_epoch
+from visir.training.recipe import FETCHED, Augmentation, FrozenImages, FrozenTexts, Recipe, ResNet
 from visir.training.run import pictures_named
-from visir.training.sides import FETCHED, Augmentation, FrozenImages, FrozenTexts, ResNet
+from visir.training.similarities import VectorPairs
 
 # How much memory a training will take, before anything is encoded or trained.
 

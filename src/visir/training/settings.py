@@ -13,7 +13,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
 from visir.display import listing
@@ -22,13 +22,21 @@ from visir.files import parse_toml, read_text
 
 EXTENDS = "extends"
 """The key that names the file from which another one begins."""
+
+
 NONE = "none"
 """How TOML, which has no null, says that an optional key or section is not wanted."""
 
+
 Kind = type[BaseModel]
+
+
 Where = tuple[str, ...]
+
+
 FindBase = Callable[[str, Path], Path]
 """The file that `extends = NAME` in another file means."""
+
 
 # What a settings class declares at a place: its keys, its choices, its kinds.
 
@@ -280,8 +288,12 @@ def _lines(text: str) -> Iterator[tuple[Where, int]]:
 # Messages on wrong settings: the place, the value there, and the nearest right one.
 
 _TAGS = ("union_tag_invalid", "union_tag_not_found")
+
+
 _WORDS = {"tuple_type": "a list is wanted, as in [1, 2]"}
 """For what pydantic says in Python's words."""
+
+
 _NO_SECTION = ("model_type", "model_attributes_type")
 
 
@@ -425,3 +437,12 @@ def _literal(value: object) -> str:
         return f"[{', '.join(map(_literal, value))}]"
     # Strings, numbers and booleans are written alike in JSON and TOML.
     return json.dumps(NONE if value is None else value, ensure_ascii=False)
+
+
+Share = Annotated[float, Field(ge=0.0, lt=1.0)]
+
+
+Count = Annotated[int, Field(ge=1)]
+
+
+Positive = Annotated[float, Field(gt=0.0)]

@@ -1,26 +1,194 @@
-"""The state of an interrupted training: one file, replaced in one step."""
+"""A training in progress: what moves in it, and its state, one file that is replaced in one step."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic
 
+import numpy as np
 import orjson
 import torch
+from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from visir.errors import NO_ROOM, ConfigurationError, VisirError, raise_faults, require
+from visir.errors import NO_ROOM, ConfigurationError, VisirError, raise_faults
 from visir.storage.disk import system_error
-from visir.training.folder import STATE_FILE, TrainingFolder
-from visir.training.trained import STEPS_FILE, Epoch, Step
+from visir.training.inputs import EpochRandom, HardNegatives, TrainingData
+from visir.training.learner import E, Learner
+from visir.training.optimiser import (
+    BatchStatistics,
+    Freezing,
+    Moved,
+    Moving,
+    Precision,
+    RunningMean,
+    Timetable,
+    build_optimiser,
+    moments,
+    parameters_of,
+    restore_moments,
+)
+from visir.training.processes import GradientMean, Processes, steps_per_epoch
+from visir.training.recipe import Regime
+from visir.training.settings import with_new_keys
+from visir.training.trained import Epoch, Running, TrainingFolder
 
 if TYPE_CHECKING:
-    from torch.utils.tensorboard import SummaryWriter
+    pass
+
+
+class Training(Generic[E]):
+    """What moves in a training: the weights, and everything beside them; `visir.training.loop` moves it."""
+
+    def __init__(
+        self, recipe: Regime, learner: Learner[E], train: TrainingData, validation: E, processes: Processes
+    ) -> None:
+        self.recipe, self.train, self.validation, self.processes = recipe, train, validation, processes
+        self.precision = Precision(recipe.precision, processes.device)
+        self.learner = learner.to(processes.device)
+        self.learner.prepare(self.precision)
+        self.model = learner.model
+        self.freezing = Freezing(learner.pretrained)
+        self.freezing.check_trainable(learner, recipe.schedule.frozen_epochs)
+        self.moving, self.all_moving = Moving(self.model), Moving(learner)
+        self.statistics = BatchStatistics(self.model, recipe, processes, len(train))
+        settings = recipe.optimiser
+        self.optimiser = build_optimiser(learner.parts(), settings, recipe.rates)
+        self.steps = steps_per_epoch(len(train), settings.batch, settings.accumulate)
+        self.timetable = Timetable(recipe.schedule, settings.epochs, self.steps)
+        self.average = RunningMean()
+        self.swaps = recipe.averaging.continue_from == "average"
+        self.averaged = Moved(parameters_of(self.optimiser)) if self.swaps else self.moving
+        self.running = Running()
+        self.curve: list[Epoch] = []
+        self.best: dict[str, Tensor] = {}
+        negatives = getattr(train, "negatives", None)
+        self.mined = negatives.mined if isinstance(negatives, HardNegatives) else None
+        moved = {id(weight) for weight in parameters_of(self.optimiser)}
+        self.mean = GradientMean([weight for weight in learner.parameters() if id(weight) in moved], processes.count)
+
+    def begin(self) -> None:
+        """Make sure that all processes begin with the same weights, at the same step."""
+        self.processes.broadcast(self.learner.state_dict().values())
+        if self.processes.run_on_first(lambda: self.steps_done) != self.steps_done:
+            raise ConfigurationError(
+                f"process {self.processes.rank} did not find the state from which the first one goes on.",
+                hint="--out must be a folder that all machines share",
+            )
+
+    @property
+    def steps_done(self) -> int:
+        """Updates of the weights so far."""
+        return len(self.curve) * self.steps + self.running.step
+
+    @property
+    def pairs_left(self) -> int:
+        """How many pairs are still to be trained on, when nothing stops it early."""
+        return (self.recipe.optimiser.epochs - len(self.curve)) * len(self.train) - self.running.pairs
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all epochs were run, or patience ran out. A function of the curve, so that it survives a restart."""
+        if len(self.curve) == self.recipe.optimiser.epochs:
+            return True
+        patience = self.recipe.selection.patience
+        return patience is not None and bool(self.curve) and len(self.curve) - self._best_epoch >= patience
+
+    @property
+    def chosen(self) -> int:
+        """The epoch (from 1) whose weights are kept."""
+        return len(self.curve) if self.recipe.selection.keep == "last" else self._best_epoch
+
+    @property
+    def facts(self) -> dict[str, float]:
+        """What the objective stood at after the chosen epoch."""
+        return self.curve[self.chosen - 1].facts
+
+    @property
+    def moves_ahead(self) -> bool:
+        """Whether the weights are moved before the CPU has read the losses, so that a GPU goes on computing."""
+        # A fused optimiser asks the device itself whether the gradient is finite. A scaled one, and AdamP, ask the CPU.
+        fused = all(group.get("fused") for group in self.optimiser.param_groups)
+        return self.processes.device.type == "cuda" and fused and not self.precision.is_scaled
+
+    @property
+    def anchors(self) -> NDArray[np.int64]:
+        """(pairs,) the anchor of each pair."""
+        anchors: NDArray[np.int64] = self.train.labels(np.arange(len(self.train)))[0].numpy()
+        return anchors
+
+    def mine(self, draw: EpochRandom) -> None:
+        """Search for the hard negatives of an epoch, where it is time to; a resumed epoch has those of its begin."""
+        mined = self.mined
+        if mined is not None and mined.is_due(draw.epoch):
+            rows = self.processes.run_on_first(lambda: self.learner.mine(self.train, mined, draw))
+            mined.captions, mined.images = rows
+            mined.epoch = draw.epoch
+
+    def save(self, folder: TrainingFolder) -> None:
+        """Write everything that a later process needs to go on as if nothing had been."""
+        tensors = {
+            **add_prefix("now", self.all_moving.state()),
+            **add_prefix("best", self.best),
+            **add_prefix("average", self.average.mean),
+            **add_prefix("optimiser", moments(self.optimiser)),
+            **add_prefix("mined", {} if self.mined is None else self.mined.tensors()),
+        }
+        notes = {
+            "curve": [asdict(epoch) for epoch in self.curve],
+            "running": asdict(self.running),
+            "snapshots": self.average.count,
+            "scaler": self.precision.scaler.state_dict(),
+            "mined": None if self.mined is None else self.mined.epoch,
+        }
+        save_state(folder, tensors, {**notes, **self._identity()})
+
+    def restore(self, path: Path) -> None:
+        """Go back to where `save` was called."""
+        tensors, notes = load_state(path)
+        was = {**notes, "recipe": with_new_keys(self.recipe, notes["recipe"])}
+        check_same_training(path, was, self._identity())
+        device = self.processes.device
+        self.all_moving.load(strip_prefix("now", tensors))
+        self.best = {name: tensor.to(device) for name, tensor in strip_prefix("best", tensors).items()}
+        self.average.mean = {name: tensor.to(device) for name, tensor in strip_prefix("average", tensors).items()}
+        self.average.count = notes["snapshots"]
+        restore_moments(self.optimiser, strip_prefix("optimiser", tensors))
+        self.precision.scaler.load_state_dict(notes["scaler"])
+        if self.mined is not None and not self.mined.settings.model:
+            self.mined.restore(strip_prefix("mined", tensors), notes["mined"])
+        self.curve = [Epoch(**epoch) for epoch in notes["curve"]]
+        self.running = Running(**notes["running"])
+
+    def choose(self) -> None:
+        """Give the model the chosen weights, on the CPU and in evaluation mode, all of them trainable again."""
+        self.statistics.release()
+        self.moving.load(self.best)
+        self.freezing.thaw()
+        self.model.cpu().eval()
+
+    @property
+    def _best_epoch(self) -> int:
+        """The epoch (from 1) with the best figure of validation, the earliest of equals."""
+        figure = self.recipe.selection.figure
+        return 1 + int(np.argmax([epoch.validation[figure] for epoch in self.curve]))
+
+    def _identity(self) -> dict[str, Any]:
+        """What must be equal for a run to go on from a state."""
+        return {
+            "recipe": self.recipe.model_dump(mode="json"),
+            "examples": {"train": self.train.origin, "validation": self.validation.origin},
+            "threads": torch.get_num_threads() if self.processes.device.type == "cpu" else None,
+            "processes": self.processes.count,
+        }
+
+
+# The file.
 
 
 def save_state(folder: TrainingFolder, tensors: Mapping[str, Tensor], notes: Mapping[str, Any]) -> None:
@@ -118,71 +286,3 @@ def strip_prefix(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor
 def add_prefix(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tensors with `prefix` and a slash before their names."""
     return {f"{prefix}/{name}": tensor for name, tensor in tensors.items()}
-
-
-# TensorBoard: the log of steps and the curve as event files.
-
-FOLDER = "tensorboard"
-EVENTS = "events.out.tfevents.*"
-"""What its files are called."""
-
-
-class TensorBoard:
-    """Scalars of every step and of every epoch, both over the number of steps: `with TensorBoard(out) as board`."""
-
-    # `board` is called after each epoch, with its point of the curve. Event files are a copy of `steps.jsonl` and of
-    # the curve: a training that goes on writes them anew from its beginning into a new file, and tells readers to pass
-    # over what the files before it say. So no point is shown twice and none is missing, wherever it was interrupted.
-
-    def __init__(self, out: Path) -> None:
-        require("tensorboard", extra="train", purpose="--tensorboard")
-        self._out = out
-        self._writer: SummaryWriter | None = None
-        self._read = 0
-        self._last: dict[int, int] = {}
-
-    def __call__(self, epoch: Epoch) -> None:
-        """Write what came since the last call."""
-        epochs = [epoch]
-        if self._writer is None:
-            epochs = [*self._behind(epoch), epoch]
-            self._writer = self._begin()
-        with (self._out / STEPS_FILE).open("rb") as log:
-            log.seek(self._read)
-            steps = [Step(**orjson.loads(line)) for line in log]
-            self._read = log.tell()
-        for step in steps:
-            self._last[step.epoch] = step.step
-            self._write("step", {**step.losses, **step.facts, "learning rate": step.learning_rate}, step.step)
-        for point in epochs:
-            at = self._last[point.epoch]
-            self._write("epoch", {**point.losses, **point.facts, "captions per second": point.rate}, at)
-            self._write("validation", point.validation, at)
-        self._writer.flush()
-
-    def __enter__(self) -> TensorBoard:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._writer is not None:
-            self._writer.close()
-
-    def _begin(self) -> SummaryWriter:
-        from torch.utils.tensorboard import SummaryWriter
-
-        # Readers pass over what an earlier process wrote: every point is written anew.
-        return SummaryWriter(str(self._out / FOLDER), purge_step=0)
-
-    def _behind(self, epoch: Epoch) -> list[Epoch]:
-        """The epochs before the first one that this process trained: those of the state from which it went on."""
-        if epoch.epoch == 1:
-            return []
-        curve = load_state(self._out / STATE_FILE)[1]["curve"]
-        return [Epoch(**values) for values in curve if values["epoch"] < epoch.epoch]
-
-    def _write(self, group: str, values: Mapping[str, float], step: int) -> None:
-        assert self._writer is not None
-        for name, value in values.items():
-            self._writer.add_scalar(f"{group}/{name}", value, step)

@@ -18,9 +18,8 @@ from visir.evaluation.sparse_measures import flops
 from visir.evaluation.stress.effect import GROUPS as SETS
 from visir.evaluation.stress.stress import Stress, stress, stress_logs
 from visir.records import PLAIN, Embeddings
-from visir.retrieval.dense import FlatIndex, HnswIndex
+from visir.retrieval.kinds import build_index
 from visir.retrieval.shard_runs import best_of, kth_scores, share_found
-from visir.retrieval.sparse.inverted import InvertedIndex
 from visir.sparse.encoder import SparseEncoder
 from visir.sparse.top_terms import encode_part
 from visir.studies.trial import CHECKPOINT
@@ -344,7 +343,7 @@ class LatencyExperiment(SparseHeadExperiment):
                     hint="the paper's last row takes a larger machine",
                 )
             return _graph(_in_full(images, used), _in_full(forms["expanded"], used), "dot", notes)
-        index = InvertedIndex.build(images)
+        index = build_index(images, "inverted")
         queries = forms["plain" if self.index == "plain" else "expanded"]
         first = {"first": forms["plain"]} if self.index == "two stages" else {}
         index.search(queries.select(queries.ids[:2]), 10, threads=1)  # compiles, or reads compiled code
@@ -365,8 +364,8 @@ def _graph(
 ) -> Callable[[int], tuple[float, Run]]:
     """A search in a graph that looks at as many candidates as .99 of the exact best take."""
 
-    graph = HnswIndex.build(documents, similarity=similarity)
-    exact = FlatIndex.build(documents, similarity=similarity)
+    graph = build_index(documents, "hnsw", similarity=similarity)
+    exact = build_index(documents, "exact", similarity=similarity)
 
     def search(k: int) -> tuple[float, Run]:
         least = kth_scores(exact.search(queries, k), k) - 1e-6

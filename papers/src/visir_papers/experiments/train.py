@@ -39,11 +39,10 @@ from visir.studies.trial import (
     run_trials,
 )
 from visir.training.data import open_whole
-from visir.training.folder import CURVE_FILE, wait_until_free
 from visir.training.recipe import Recipe, expand, read_recipe
 from visir.training.settings import Settings
 from visir.training.shipped import find_recipe
-from visir.training.trained import STEPS_FILE, read_steps
+from visir.training.trained import CURVE_FILE, STEPS_FILE, read_steps, wait_until_free
 from visir_papers.draws import Draws, finite, unit_means, unit_sums
 from visir_papers.experiment import Experiment, ExperimentContext, Measurement
 from visir_papers.figures import curve_end, multiplier_course

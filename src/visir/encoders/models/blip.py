@@ -49,7 +49,7 @@ class BlipCrossEncoder(MatchingHead):
 
     def image_tokens(self, batch: Sequence[Pixels]) -> list[Tokens]:
         """(1 + patches, width) of each image, behind the last layer of the vision tower."""
-        with inference():
+        with inference(self._device):
             pixels = to_tensor(batch, self._device, self._dtype)
             return list(self._model.vision_model(pixel_values=pixels).last_hidden_state)
 

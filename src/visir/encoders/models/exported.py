@@ -30,7 +30,7 @@ from visir.encoders.devices import INT8
 from visir.encoders.forms import one_each
 from visir.encoders.intake import InputBatch
 from visir.encoders.models.precision import inference, to_vectors
-from visir.encoders.models.text_inputs import TextInputs, described, read_inputs
+from visir.encoders.models.text_inputs import PIECES, TOKENIZER, TextInputs, described, pieces_of, read_inputs
 from visir.errors import EncoderError, VisirError, is_installed, require
 from visir.fingerprint import hash_json
 from visir.records import EncoderCard, Modality, Role
@@ -394,7 +394,7 @@ def text_network(card: EncoderCard, threads: int = 0, *, once: bool = False) -> 
         return None
     facts, folder = manifest.content, store.path(key)
     try:
-        inputs = read_inputs(facts["inputs"], folder)
+        inputs = read_inputs(facts["inputs"], folder, once=once)
         network = TextNetwork(folder, card, inputs, int(facts["outputs"]), threads, once=once)
         difference = float(difference_of(_expected(network, [PROBE]), np.asarray(facts["probe"])[None]))
     except ModuleNotFoundError:  # the tower is sound, and of no use here
@@ -493,7 +493,12 @@ def _made(side: TextSide, encoder: Encoder, change: FolderChange) -> dict[str, A
         _check_inputs(side, _DIFFICULT)
         for name, content in side.reader.files.items():
             change.write(name, content)
+            if Path(name).name == TOKENIZER and (pieces := pieces_of(content)) is not None:
+                change.write(str(Path(name).with_name(PIECES)), pieces)
         _export(side, change)
+        few = read_inputs(described(side.reader), change.folder, once=True)
+        for text in _DIFFICULT:
+            _check_same(side.reader([text]), few([text]))
         inputs = read_inputs(described(side.reader), change.folder)
         network = TextNetwork(change.folder, encoder.card, inputs, encoder.dimension)
         groups = [_DIFFICULT, *([text] for text in _DIFFICULT), _DIFFICULT[:2]]
@@ -516,7 +521,10 @@ def _expected(encoder: Encoder, texts: Sequence[str]) -> NDArray[np.float32]:
 
 def _check_inputs(side: TextSide, texts: Sequence[str]) -> None:
     """Raise `EncoderError` where the inputs of texts are not those that the encoder makes."""
-    own, theirs = side.reader(texts), {name: tensor.numpy() for name, tensor in side.inputs(texts).items()}
+    _check_same(side.reader(texts), {name: tensor.numpy() for name, tensor in side.inputs(texts).items()})
+
+
+def _check_same(own: Mapping[str, NDArray[Any]], theirs: Mapping[str, NDArray[Any]]) -> None:
     if own.keys() != theirs.keys() or not all(np.array_equal(own[name], theirs[name]) for name in own):
         raise EncoderError("its tokens without PyTorch differ from those of its own tokenizer")
 

@@ -10,12 +10,10 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any, Self
 
 import orjson
@@ -23,6 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
+from visir.encoders.checkpoints import read_torch_file
 from visir.encoders.cross_encoder import Tokens
 from visir.encoders.devices import pick_device
 from visir.encoders.intake import Pixels
@@ -337,43 +336,9 @@ def load_tower(folder: Path, modality: Modality, spec: Mapping[str, Any]) -> Pre
         return text_tower(model, read_small_files(folder), **options)
 
 
-# Checkpoints as a paper's own code saves them: read without running anything in them, checked name by name.
+# Weights as a paper's own code saves them, checked name by name.
 
 State = Mapping[str, Tensor]
-
-
-def read_checkpoint(name: str, path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The weights in a file of `torch.save`, and the plain values of the configuration that lies beside them."""
-    # A training run saves `{"model": weights, "config": …, "optimizer": …}`, a published file sometimes the weights
-    # alone; both are read. The file is mapped, not read: optimiser states cost no memory.
-    # Nothing in the file is executed (`weights_only`); a file that cannot be read in this way is an `EncoderError` that
-    # names the class in it and how to save the weights alone.
-    if not path.is_file():
-        raise EncoderError(f"{name}: there is no file {path}.", hint="name the checkpoint file itself", code="no-file")
-    try:
-        # Files of PyTorch before 1.6 are no archives, and cannot be mapped.
-        content = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
-    except UnpicklingError as fault:
-        raise EncoderError(
-            f"{name}: {path} holds more than weights and plain values ({_refused(fault)}); reading it would run code.",
-            hint="where you trust it, save the weights alone: "
-            "torch.save({'model': torch.load(OLD, weights_only=False)['model']}, NEW)",
-            code="holds-more-weights-plain",
-        ) from fault
-    except (OSError, RuntimeError, EOFError, ValueError, LookupError) as fault:
-        raise EncoderError(
-            f"{name}: {path} cannot be read as a checkpoint: {str(fault).splitlines()[0] if str(fault) else fault!r}",
-            hint="the file is damaged, cut short, or of another kind; fetch it again and compare its size",
-        ) from fault
-    state = content.get("model", content) if isinstance(content, Mapping) else None
-    if not isinstance(state, Mapping) or not state or not all(isinstance(value, Tensor) for value in state.values()):
-        raise EncoderError(
-            f"{name}: {path} holds no weights by name.",
-            hint="expected {'model': state_dict, …}, or a state_dict alone",
-            code="holds-no-weights-name",
-        )
-    config = content.get("config")
-    return dict(state), dict(config) if isinstance(config, Mapping) else {}
 
 
 def check_weights(name: str, state: State, expected: Mapping[str, Sequence[int]], ignored: Sequence[str]) -> None:
@@ -398,13 +363,6 @@ def check_weights(name: str, state: State, expected: Mapping[str, Sequence[int]]
     )
 
 
-def _refused(fault: UnpicklingError) -> str:
-    """The class that `weights_only` refused, from torch's long message."""
-    text = str(fault)
-    _, separator, rest = text.partition("GLOBAL ")
-    return rest.split()[0] if separator and rest.split() else text.splitlines()[0]
-
-
 # The matching head of X-VLM and ALBEF, as the second stage of a search.
 
 
@@ -419,13 +377,13 @@ class FusionCrossEncoder(MatchingHead):
     def image_tokens(self, batch: Sequence[Pixels]) -> list[Tokens]:
         """(1 + patches, width) of each image, behind the last layer of the image tower."""
         image: Any = self._image
-        with inference():
+        with inference(self._device):
             return list(image.network.tokens(image.collate(batch).to(self._device, self._dtype)))
 
     def text_tokens(self, texts: Sequence[str]) -> list[Tokens]:
         """(length, width) of each text, behind the last of the text layers."""
         ids = self._text.prepare_all(texts)
-        with inference():
+        with inference(self._device):
             words = self._text.network.tokens(to_device(self._text.collate(ids), self._device))
             # A copy of its own for each text: a view would keep the padded batch.
             return [row[: len(tokens)].clone() for row, tokens in zip(words, ids, strict=True)]
@@ -468,7 +426,7 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
     device, template = pick_device(device), template_of(name, chosen)
     path = user_path(bare.removeprefix(f"{family.kind}:"))
     with loading(name):
-        state, own = read_checkpoint(name, path)
+        state, own = read_torch_file(path, name)
         config = read_config(name, user_path(chosen["config"])) if "config" in chosen else scalars(own)
         source = FusionSource(name, for_retrieval(state), config, "config" in chosen, chosen)
         sizes = family.sizes_of(source)

@@ -160,6 +160,7 @@ class LateInteractionEncoder(Encoder):
         # settings: The values of the options of the name.
         self._model, self._device = model, device
         self._vectors, self._template = settings["vectors"], settings["template"]
+        self.in_lanes = device == "cpu"
         self._processor = _processor_of(files.folder, settings["processor"], settings["image_tokens"])
         self._tokenizer: Any = self._processor.tokenizer
         self._image_token = int(self._processor.image_token_id)  # what stands for a piece of a picture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -88,6 +89,7 @@ class SentenceCrossEncoder(CrossEncoder):
         self.takes = frozenset((query, document) for query in kinds for document in kinds)
         formatter = getattr(model[0], "input_formatter", None)
         self._writes_strings = getattr(formatter, "message_format", None) == "flat"  # a chat that has no other parts
+        self._lock = threading.Lock()
         if pictures is not None:
             self.pairs_at_once = 8
 
@@ -129,7 +131,11 @@ class SentenceCrossEncoder(CrossEncoder):
         import torch
 
         pairs = list(zip(map(self._input, queries), map(self._input, documents), strict=True))
-        with inference():
+        with inference(self._model.device.type):
+            if self.in_lanes:
+                with self._lock:  # a fast tokenizer changes its state in place
+                    features = self._model.preprocess(pairs, prompt=self._prompt or None)
+                return to_vectors(self._model(features)["scores"]).reshape(len(pairs))
             scores = self._model.predict(
                 pairs,
                 prompt=self._prompt,
@@ -161,7 +167,9 @@ def _cross_encoder_of(request: SentenceRequest) -> SentenceCrossEncoder:
         pictures = SentencePictures(model) if model.supports("image") else None
         images = None if pictures is None else pictures.values()
         card = request.card(model, prompts, images, "sentence-transformers-cross-encoder")
-        return SentenceCrossEncoder(card, model, prompts["query"], pictures)
+        encoder = SentenceCrossEncoder(card, model, prompts["query"], pictures)
+        encoder.in_lanes = model.device.type == "cpu" and not takes_messages(model) and not request.trusted
+        return encoder
 
 
 # The vectors of the tokens of a text, before a sentence-transformers model pools them: for late interaction.

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import html
+import io
 import re
 import string
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
@@ -46,18 +48,23 @@ class TextInputs(ABC):
         """From its `values`, read back from JSON, and the folder with its `files`."""
         return cls(values, {name: (folder / name).read_bytes() for name in cls.file_names})
 
+    @classmethod
+    def read_once(cls, values: Mapping[str, Any], folder: Path) -> TextInputs:
+        """The same for a text or two: what takes long to read may be read in part."""
+        return cls.read(values, folder)
+
 
 def described(inputs: TextInputs) -> dict[str, Any]:
     """Kind and values, from which `read_inputs` makes them again."""
     return {"kind": inputs.kind, **inputs.values}
 
 
-def read_inputs(description: Mapping[str, Any], folder: Path) -> TextInputs:
+def read_inputs(description: Mapping[str, Any], folder: Path, *, once: bool = False) -> TextInputs:
     """The inputs that `described` described, whose files lie in `folder`."""
     values = dict(description)
     module, _, name = TEXT_INPUTS.get(values.pop("kind")).partition(":")
     kind: type[TextInputs] = getattr(import_module(module), name)
-    return kind.read(values, folder)
+    return kind.read_once(values, folder) if once else kind.read(values, folder)
 
 
 class JoinedInputs(TextInputs):
@@ -78,12 +85,18 @@ class JoinedInputs(TextInputs):
         return {f"{number}.{name}": rows for number, inputs in made for name, rows in inputs.items()}
 
     @classmethod
-    def read(cls, values: Mapping[str, Any], folder: Path) -> Self:
+    def read(cls, values: Mapping[str, Any], folder: Path, *, once: bool = False) -> Self:
         """From the parts, each in a folder of its own."""
-        return cls([read_inputs(part, folder / f"part{number}") for number, part in enumerate(values["parts"])])
+        parts = enumerate(values["parts"])
+        return cls([read_inputs(part, folder / f"part{number}", once=once) for number, part in parts])
+
+    @classmethod
+    def read_once(cls, values: Mapping[str, Any], folder: Path) -> TextInputs:
+        """The same for a text or two."""
+        return cls.read(values, folder, once=True)
 
 
-TOKENIZER = "tokenizer.json"
+TOKENIZER, PIECES = "tokenizer.json", "pieces.npz"
 
 
 @dataclass(frozen=True)
@@ -134,20 +147,126 @@ class FastTokens(TokenInputs):
     file_names = (TOKENIZER,)
 
     def __init__(self, values: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
-        from tokenizers import Tokenizer
-
         super().__init__(values, files)
         if self.rules.cleaning.startswith("open_clip") and not is_installed("ftfy"):  # imported when a text needs it
             raise ModuleNotFoundError("No module named 'ftfy'")
-        self._tokenizer = Tokenizer.from_buffer(files[TOKENIZER])
-        self._tokenizer.no_padding()
-        self._tokenizer.no_truncation()
-        if self.rules.limit is not None:
-            self._tokenizer.enable_truncation(self.rules.limit)
+        self._tokenizer = self._made(files[TOKENIZER])
+
+    @classmethod
+    def read_once(cls, values: Mapping[str, Any], folder: Path) -> TextInputs:
+        """From the pieces of its vocabulary, where they were kept."""
+        pieces, whole = folder / PIECES, partial(cls.read, values, folder)
+        return FewTokens(values, {PIECES: pieces.read_bytes()}, whole) if pieces.is_file() else whole()
 
     def ids(self, texts: Sequence[str]) -> list[list[int]]:
         """The token ids of each text."""
         return [encoding.ids for encoding in self._tokenizer.encode_batch(texts)]
+
+    def _made(self, content: bytes) -> Any:
+        """A tokenizer of this content that cuts and does not pad."""
+        from tokenizers import Tokenizer
+
+        tokenizer = Tokenizer.from_buffer(content)
+        tokenizer.no_padding()
+        tokenizer.no_truncation()
+        if self.rules.limit is not None:
+            tokenizer.enable_truncation(self.rules.limit)
+        return tokenizer
+
+
+# A vocabulary has 30,000 to 260,000 pieces, which take .1 s and 30 MB and more to read. One text needs some hundred:
+# those that stand in its own words. Merges join pieces of a word, and what WordPiece cuts off are pieces of it, so a
+# tokenizer of these alone gives the same ids. They are looked up by their hashes.
+
+
+class FewTokens(FastTokens):
+    """The ids that `FastTokens` gives, of a text or two."""
+
+    _LONGEST = 400
+    """Characters; more have so many pieces that the whole vocabulary is read."""
+
+    def __init__(self, values: Mapping[str, Any], files: Mapping[str, bytes], whole: Callable[[], FastTokens]) -> None:
+        with np.load(io.BytesIO(files[PIECES])) as arrays:
+            self._arrays = dict(arrays)
+        self._whole = whole
+        self._frame = orjson.loads(self._arrays["frame"].tobytes())
+        super().__init__(values, {**files, TOKENIZER: orjson.dumps(self._frame)})
+
+    def ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """The token ids of each text."""
+        marks = [token["content"] for token in self._frame["added_tokens"]]
+        words: set[str] = set()
+        for text in texts:
+            normalizer = self._tokenizer.normalizer
+            plain = text if normalizer is None else normalizer.normalize_str(text)
+            if any(mark in form for mark in marks for form in (text, plain)):  # it parts the text
+                return self._by_all(texts)
+            parts = self._tokenizer.pre_tokenizer
+            words.update([plain] if parts is None else (word for word, _ in parts.pre_tokenize_str(plain)))
+        if sum(map(len, words)) > self._LONGEST:
+            return self._by_all(texts)
+        tokenizer = self._made(self._with_pieces_of(words))
+        return [encoding.ids for encoding in tokenizer.encode_batch(texts)]
+
+    def _by_all(self, texts: Sequence[str]) -> list[list[int]]:
+        return self._whole().ids(texts)
+
+    def _with_pieces_of(self, words: Iterable[str]) -> bytes:
+        """The tokenizer with the pieces of its vocabulary that are parts of these words."""
+        arrays, model = self._arrays, self._frame["model"]
+        before, behind = (model.get(name) or "" for name in ("continuing_subword_prefix", "end_of_word_suffix"))
+        longest = int(arrays["longest"])
+        parts = {word[first:end] for word in words for first in range(len(word))
+                 for end in range(first + 1, min(len(word), first + longest) + 1)}  # fmt: skip
+        wanted = [*parts, *(before + part for part in parts if before), *(part + behind for part in parts if behind)]
+        hashes = np.array([_hash_of(piece) for piece in wanted], np.uint64)
+        places = np.searchsorted(arrays["hashes"], hashes)
+        found = np.flatnonzero(np.append(arrays["hashes"], 0)[places] == hashes)
+        pieces = {int(places[row]): wanted[row] for row in found}
+        vocabulary = model["vocab"] | {piece: int(arrays["ids"][place]) for place, piece in pieces.items()}
+        kept = {"vocab": vocabulary}
+        if "merges" in model:
+            rows = np.flatnonzero(np.isin(arrays["merged"], [*pieces]))
+            kept["merges"] = [[pieces[left], pieces[right]] for left, right in arrays["pairs"][rows].tolist()]
+        return orjson.dumps({**self._frame, "model": {**model, **kept}})
+
+
+def _hash_of(piece: str) -> int:
+    return int.from_bytes(hashlib.blake2b(piece.encode(), digest_size=8).digest(), "little")
+
+
+def pieces_of(content: bytes) -> bytes | None:
+    """The vocabulary of a tokenizer (`tokenizer.json`) as `FewTokens` looks it up; None for one of another kind."""
+    frame = orjson.loads(content)
+    model = frame["model"]
+    is_bpe = model["type"] == "BPE" and not model.get("continuing_subword_prefix") and not model.get("dropout")
+    if not is_bpe and model["type"] != "WordPiece":
+        return None
+    vocabulary: dict[str, int] = model["vocab"]
+    hashes = np.array([_hash_of(piece) for piece in vocabulary], np.uint64)
+    order = np.argsort(hashes)
+    if len(np.unique(hashes)) < len(hashes):
+        return None
+    place = dict(zip(vocabulary, np.argsort(order).tolist(), strict=True))
+    arrays: dict[str, NDArray[Any]] = {
+        "hashes": hashes[order],
+        "ids": np.array([*vocabulary.values()], np.int32)[order],
+    }
+    # What is not in a text: marks, the piece for what is unknown, and bytes that stand for unknown characters.
+    always = {token["content"]: token["id"] for token in frame["added_tokens"]}
+    always |= {piece: number for piece, number in vocabulary.items()
+               if piece == model.get("unk_token") or (len(piece) == 6 and piece.startswith("<0x"))}  # fmt: skip
+    few: dict[str, Any] = {"vocab": always}
+    if is_bpe:
+        merges = [pair if isinstance(pair, list) else pair.split(" ") for pair in model["merges"]]
+        few["merges"] = []
+        arrays["pairs"] = np.array([[place[left], place[right]] for left, right in merges], np.int32).reshape(-1, 2)
+        arrays["merged"] = np.array([place[left + right] for left, right in merges], np.int32)
+    arrays["frame"] = np.frombuffer(orjson.dumps({**frame, "model": {**model, **few}}), np.uint8)
+    arrays["longest"] = np.array(max(map(len, vocabulary), default=1))
+    packed = io.BytesIO()
+    np.savez(packed, allow_pickle=False, **arrays)
+    return packed.getvalue()
 
 
 def padded_rows(

@@ -155,6 +155,7 @@ class MatchingHead(CrossEncoder):
         self._model, self._image, self._device = model, image, device
         self._text: Any = text
         self._dtype = next(model.parameters()).dtype
+        self.in_lanes = device == "cpu"
 
     def preprocess(self, image: Image) -> Pixels:
         """One RGB image, as for the vectors."""
@@ -169,7 +170,7 @@ class MatchingHead(CrossEncoder):
     def match(self, images: Sequence[Tokens], texts: Sequence[Tokens]) -> NDArray[np.float32]:
         """(n,) logits of "match": of one image with all of its texts at a time."""
         scores = np.empty(len(texts), np.float32)
-        with inference():
+        with inference(self._device):
             for image, pairs in of_one_image(images):
                 scores[pairs] = to_vectors(self.logits(image, texts[pairs]))
         return scores
@@ -477,7 +478,9 @@ def write_files(folder: Path, encoder: TowersEncoder, *, facts: Mapping[str, Any
             **({"adapter": places[side]} if side in places else {}),
         }
     for place in dict.fromkeys(places.values()):
-        write_adapter(folder / place, [adapted[side] for side in places if places[side] == place])
+        own = [adapted[side] for side in places if places[side] == place]
+        config, base = next((each.adapter.config, each.adapter.base) for each in own if each.adapter)
+        write_adapter(folder / place, [each.base_module() for each in own], config, base.card)
     return {**content, "prompts": list(encoder.prompts), "facts": dict(facts or {})}
 
 

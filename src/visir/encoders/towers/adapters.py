@@ -18,6 +18,7 @@ from visir.encoders.checkpoints import read_weights, save_weights
 from visir.encoders.families import ADAPTER_FILE
 from visir.encoders.models.hub import check_configurations
 from visir.errors import ConfigurationError, EncoderError, nearest, require
+from visir.records import EncoderCard
 
 ADAPTER = "default"
 """The name under which peft holds the one adapter of a network."""
@@ -263,20 +264,16 @@ _BASE = "visir_base"
 """Metadata of the file of weights: the hash over the weights of the base."""
 
 
-def write_adapter(folder: Path, backbones: Sequence[Any]) -> None:
-    """Write the adapters of one or both towers of a model, `PretrainedBackbone`s, as one folder of peft's."""
+def write_adapter(folder: Path, roots: Sequence[nn.Module], config: Any, card: EncoderCard) -> None:
+    """Write the adapters of one or both towers of the model with this card as one folder of peft's."""
     # `PeftModel.from_pretrained(MODEL, folder)` reads it over the whole model.
-    assert backbones[0].adapter is not None
-    base, config = backbones[0].adapter
-    card = base.card
-    names = [name for backbone in backbones for name in adapted_names(backbone.base_module())]
-    config = copy(config)
+    names, config = [name for root in roots for name in adapted_names(root)], copy(config)
     config.base_model_name_or_path, config.revision = card.name, card.revision
     config.target_modules, config.inference_mode = pattern_of(names), True
     config.save_pretrained(str(folder))
     tensors: dict[str, Tensor] = {}
-    for backbone in backbones:
-        tensors |= adapter_state(backbone.base_module())
+    for root in roots:
+        tensors |= adapter_state(root)
     save_weights(tensors, folder / ADAPTER_WEIGHTS, metadata={_BASE: card.weights or ""})
 
 

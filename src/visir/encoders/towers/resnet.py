@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any, Literal, Self, get_args
 
 import torch
-from safetensors import SafetensorError
 from torch import Tensor, nn
 
+from visir.encoders.checkpoints import read_torch_file, read_weights
 from visir.encoders.towers.base import PixelBackbone
 from visir.errors import EncoderError, nearest, require
 
@@ -126,27 +125,7 @@ def _from_file(path: Path) -> Mapping[str, Tensor]:
             hint='"imagenet", "imagenet-v2", "random", or a .safetensors or .pth',
             code="no-such-file-weights",
         )
-    try:
-        if path.suffix == ".safetensors":
-            from safetensors.torch import load_file
-
-            state = load_file(str(path))
-        else:
-            state = torch.load(path, map_location="cpu", weights_only=True)
-    except (SafetensorError, UnpicklingError, RuntimeError, EOFError, OSError) as fault:
-        first = str(fault).splitlines()[0] if str(fault) else type(fault).__name__
-        raise EncoderError(
-            f"{path}: its weights cannot be read: {first}",
-            hint="a .safetensors, or a .pth with a state_dict only",
-            code="weights-cannot-read",
-        ) from fault
-    if not isinstance(state, Mapping) or not all(isinstance(value, Tensor) for value in state.values()):
-        raise EncoderError(
-            f"{path}: holds no state_dict (names and tensors).",
-            hint="save model.state_dict()",
-            code="holds-no-state-dict",
-        )
-    return state
+    return read_weights(path, "file")[0] if path.suffix == ".safetensors" else read_torch_file(path)[0]
 
 
 def _fill(network: nn.Module, state: Mapping[str, Tensor], where: str) -> None:

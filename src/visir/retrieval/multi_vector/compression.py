@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from visir.arrays import load_array
 from visir.errors import EmbeddingError
-from visir.jit import njit
+from visir.jit import njit, pays, plain
 from visir.retrieval.clustering import nearest_centroids, train_centroids, usual_count
 
 COMPRESSED_FILES = ("codes.npy", "centroids.npy", "steps.npy")
@@ -25,6 +25,8 @@ _BLOCK = 65_536
 _ROUNDS = 30
 _UNIT = 1e-3
 _PURPOSE = "compressed vectors"
+_COST = 16
+"""What a number of a code costs in NumPy, in multiplications (`visir.jit.pays`)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +71,8 @@ class ResidualCodec:
         for start in range(0, len(vectors), _BLOCK):
             block = np.ascontiguousarray(vectors[start : start + _BLOCK], np.float32)
             nearest = nearest_centroids(block, self.centroids, _PURPOSE)
-            _pack(block, nearest, self.centroids, edges, self.bits, codes[start : start + len(block)])
+            pack: Any = _pack if pays(_COST * block.size, _pack) else _pack_in_numpy
+            pack(*map(plain, (block, nearest, self.centroids, edges)), self.bits, codes[start : start + len(block)])
         return CompressedVectors(self, codes)
 
 
@@ -100,9 +103,9 @@ class CompressedVectors:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         decoded = np.empty(self.shape, np.float32)
         for start in range(0, len(decoded), _BLOCK):
-            part = np.ascontiguousarray(self.codes[start : start + _BLOCK])
-            _unpack(part, self.codec.centroids, self.codec.steps, self.codec.bits, self.codec.unit,
-                    decoded[start : start + len(part)])  # fmt: skip
+            codes, out = np.ascontiguousarray(self.codes[start : start + _BLOCK]), decoded[start : start + _BLOCK]
+            unpack: Any = _unpack if pays(_COST * out.size, _unpack) else _unpack_in_numpy
+            unpack(*map(plain, (codes, self.codec.centroids, self.codec.steps)), self.codec.bits, self.codec.unit, out)
         return decoded if dtype is None else decoded.astype(dtype, copy=False)
 
     @property
@@ -193,3 +196,33 @@ def _unpack(codes: Any, centroids: Any, steps: Any, bits: int, unit: bool, vecto
             length = np.sqrt(total)
             for c in range(vectors.shape[1]):
                 vectors[r, c] = np.float32(vectors[r, c] / length)
+
+
+def rehearse() -> None:
+    """Call both loops with one vector, of the types that all have: that compiles them, or loads them."""
+    codes, vectors = np.zeros((1, 3), np.uint8), np.ones((1, 2), np.float32)
+    steps = plain(np.zeros(16, np.float32))
+    _pack(plain(vectors), plain(np.zeros(1, np.int32)), plain(vectors), plain(steps[1:]), 4, codes)
+    _unpack(plain(codes), plain(vectors), steps, 4, True, vectors)
+
+
+# The same in NumPy, to the bit, where there is little to do and nothing is compiled.
+
+
+def _pack_in_numpy(vectors: Any, nearest: Any, centroids: Any, edges: Any, bits: int, codes: Any) -> None:
+    each = 8 // bits
+    steps = np.searchsorted(edges, vectors - centroids[nearest])
+    padded = np.pad(steps, ((0, 0), (0, -vectors.shape[1] % each))).reshape(len(vectors), -1, each)
+    codes[:, 0], codes[:, 1] = nearest & 255, nearest >> 8
+    codes[:, 2:] = np.bitwise_or.reduce(padded << (bits * np.arange(each)), axis=2)
+
+
+def _unpack_in_numpy(codes: Any, centroids: Any, steps: Any, bits: int, unit: bool, vectors: Any) -> None:
+    each = 8 // bits
+    step = (codes[:, 2:, None] >> (bits * np.arange(each))) & ((1 << bits) - 1)
+    nearest = codes[:, 0].astype(np.int64) + 256 * codes[:, 1].astype(np.int64)
+    vectors[:] = centroids[nearest] + steps[step.reshape(len(codes), -1)[:, : vectors.shape[1]]]
+    if unit:
+        squares = np.square(vectors, dtype=np.float64)
+        lengths = np.sqrt(np.add.accumulate(squares, axis=1)[:, -1:])  # each sum in the order of the numbers
+        np.divide(vectors, lengths, out=vectors, where=lengths > 0, casting="same_kind")

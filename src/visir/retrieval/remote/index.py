@@ -41,7 +41,6 @@ from visir.records import (
     strings,
 )
 from visir.retrieval.answers import Hits, check_depth, run_of
-from visir.retrieval.dense import check_no_zero_vectors
 from visir.retrieval.index import (
     BUILD_AGAIN,
     INDEX,
@@ -81,11 +80,12 @@ from visir.retrieval.rows import (
     already_indexed,
     bisected,
     check_fits_index,
+    in_order,
     not_indexed,
 )
 from visir.retrieval.settings import searching, settings_of
 from visir.retrieval.sparse.scan_kernels import score_pairs
-from visir.retrieval.vectors import Side, in_order
+from visir.retrieval.vectors import Side
 from visir.retrieval.vectors import score_pairs as score_dense
 from visir.storage import FolderChange, scratch
 from visir.storage.disk import below
@@ -137,9 +137,6 @@ class Shape:
 
     form: Form[Any]
 
-    def check(self, documents: Any, settings: Any) -> None:
-        """Raise `EmbeddingError` for vectors that no index holds."""
-
 
 class _Dense(Shape):
     # The engine compares inner products of float32 vectors. Under cosine they are divided by their lengths before they
@@ -147,9 +144,6 @@ class _Dense(Shape):
     # give vectors of length 1; under "dot" they come back as they were.
 
     form = DENSE
-
-    def check(self, documents: Embeddings, settings: Any) -> None:
-        check_no_zero_vectors(documents, settings.similarity)
 
     def numbers(self, documents: Embeddings) -> int:
         return len(documents) * documents.dimension
@@ -510,7 +504,7 @@ def _check(vectors: Spaces, settings: Any) -> None:
             "there is no vector to index.", hint="is the split, or the filter, right?", code="no-vector-index"
         )
     for form, some in vectors.items():
-        SHAPES[form].check(some, settings)
+        SHAPES[form].form.under(settings).check(some)
         engine_of(settings.family).check_vectors(some, settings, alone=len(vectors) == 1)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -11,18 +11,17 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from visir.arrays import load_array
-from visir.errors import EmbeddingError, RunError
+from visir.errors import EmbeddingError
 from visir.jit import pays, plain
-from visir.records import EncoderCard, Modality, Run, SparseEmbeddings
+from visir.records import EncoderCard, Modality, SparseEmbeddings
 from visir.records.columns import rows_of_spans
-from visir.retrieval.answers import MOST, Hits, check_depth, run_of
-from visir.retrieval.index import StoredIndex
-from visir.retrieval.rows import SPARSE, Rows, Sparse, check_fits_index
-from visir.retrieval.settings import recall, searching, setting
+from visir.retrieval.answers import Candidates, Hits
+from visir.retrieval.index import Finder
+from visir.retrieval.rows import SPARSE, Rows, Sparse
+from visir.retrieval.settings import recall, setting
 from visir.retrieval.sparse import few, kernels
 from visir.threads import cores
 
@@ -195,7 +194,7 @@ class ListedEmbeddings(SparseEmbeddings):
         )  # fmt: skip
 
 
-class Inverted(Sparse):
+class Listed(Sparse):
     """Sparse vectors and their inverted lists, each array in its own file; terms are in the lists alone."""
 
     arrays = ("offsets", "values")
@@ -227,8 +226,40 @@ class Inverted(Sparse):
         _LISTS[part] = lists
         return part
 
+    def score(
+        self, rows: Rows[SparseEmbeddings], queries: SparseEmbeddings, found: Candidates, k: int, *, fill: bool = True
+    ) -> Hits:
+        """Score candidates; documents that share no term with a query are no answers, so nothing is filled up."""
+        hits = []
+        query, column = np.nonzero(found.rows >= 0)
+        row = found.rows[query, column]
+        part_of = np.searchsorted(rows.starts, row, side="right") - 1
+        arrays = (plain(queries.offsets), plain(queries.terms), plain(queries.values))
+        for at in np.unique(part_of):
+            start, end = rows.starts[at], rows.starts[at + 1]
+            here = part_of == at
+            counts = np.bincount(query[here], minlength=len(queries))
+            offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+            documents, places = row[here] - start, rows.places[start:end]
+            keys, fill_of = np.empty(len(documents), np.uint64), np.zeros(len(queries), np.int64)
+            lists = lists_of(rows.parts[at])
+            loops = _loops(_READ * len(documents), "score_again")
 
-INVERTED = Inverted()
+            def score(first: int, last: int) -> None:
+                room = lists.take_room() if loops is kernels else None  # noqa: B023
+                loops.score_again(  # noqa: B023
+                    first, last, arrays, lists.rows, lists.vectors, offsets, documents, places, room, keys, fill_of,  # noqa: B023
+                )  # fmt: skip
+                if room is not None:
+                    lists.give_room(room)  # noqa: B023
+
+            _share(score, len(queries), 0)
+            within = np.arange(len(keys)) - np.repeat(offsets[:-1], counts) < np.repeat(fill_of, counts)
+            hits.append(Hits(query[here][within], *_columns(keys[within])))
+        return Hits.joined(hits)
+
+
+INVERTED = Listed()
 _LISTS: WeakKeyDictionary[SparseEmbeddings, Lists] = WeakKeyDictionary()
 """The lists of the parts that are in use: a part never changes, so its lists are made (or read) once."""
 
@@ -271,7 +302,7 @@ class InvertedSettings:
     recall: float = recall()
 
 
-class InvertedIndex(StoredIndex[SparseEmbeddings]):
+class Inverted(Finder[SparseEmbeddings]):
     """Kind "inverted": inverted lists of impact order, columns for frequent terms, and the vectors to score with."""
 
     # A search is exact unless it is given a `budget`: how many postings (document and weight of a term) it may read for
@@ -286,55 +317,15 @@ class InvertedIndex(StoredIndex[SparseEmbeddings]):
     # `candidates` best *by these* are scored. A search within a budget is faster and finds more.
     # Memory: the files are memory-mapped and shared between processes; a searching thread adds 19 bytes per document.
 
-    kind = "inverted"
-    exact = True
     form = INVERTED
     settings_type = InvertedSettings
 
-    def search(
-        self, queries: SparseEmbeddings, k: int = 10, *, first: SparseEmbeddings | None = None, **options: Any
-    ) -> Run:
-        """Return the best `k` documents of each query: by falling score, ties by id; queries in order of their ids."""
-        if first is None:
-            return super().search(queries, k, **options)
-        rows = self._state.rows
-        check_fits_index(self.form, queries, rows.parts[0])
-        settings = searching(self.kind, self.settings, options)
-        query_ids = queries.ids.take(pc.sort_indices(queries.ids))
-        if not query_ids.equals(first.ids.take(pc.sort_indices(first.ids))):
-            raise EmbeddingError(
-                f"two-stage search: {len(first)} queries to retrieve with and {len(queries)} to score with are not the "
-                "same.",
-                hint="give both forms of the same queries, under the same ids",
-                code="queries-retrieve-score-not",
-            )
-        check_depth(k)
-        wanted = min(max(k, settings.candidates or max(10 * k, 100)), MOST)
-        of_search = {each.name: getattr(settings, each.name) for each in fields(settings) if each.metadata["search"]}
-        retrieved = super().search(first, wanted, **{**of_search, "candidates": 0})
-        ordered = queries.select(query_ids)
-        hits = self._scored(rows, ordered, retrieved, settings.threads)
-        held = rows.parts[0].encoder
-        about = {"search": self.kind, **asdict(settings), "first": first.encoder.name, "candidates": wanted}
-        return run_of(hits, ordered, rows.gallery, k, held, about)
-
-    def compact(self) -> None:
-        """Merge all parts into one, without deleted documents. Exact answers stay the same; searches get faster."""
-        rows = self._state.rows
-        if len(rows.live) == 0:
-            raise RunError(
-                "the index is empty: every document was deleted.", hint="add some first", code="every-document-deleted"
-            )
-        if len(rows.parts) > 1 or rows.dead.any():
-            merged = rows.compact()
-            self._change(merged, lambda: self._construct(merged))
-
-    def _construct(self, rows: Rows[SparseEmbeddings]) -> None:
+    def build(self, rows: Rows[SparseEmbeddings], settings: InvertedSettings) -> None:
         for part in rows.parts:
             lists_of(part)
 
-    def _find(
-        self, rows: Rows[SparseEmbeddings], built: None, queries: SparseEmbeddings, k: int, settings: InvertedSettings
+    def search(
+        self, built: None, rows: Rows[SparseEmbeddings], queries: SparseEmbeddings, k: int, settings: InvertedSettings
     ) -> Hits:
         hits = []
         arrays = (plain(queries.offsets), plain(queries.terms), plain(queries.values))
@@ -367,43 +358,12 @@ class InvertedIndex(StoredIndex[SparseEmbeddings]):
             hits.append(Hits.ordered(*_columns(keys), fill))
         return Hits.joined(hits)
 
-    def _scored(self, rows: Rows[SparseEmbeddings], queries: SparseEmbeddings, run: Run, threads: int) -> Hits:
-        """The documents of a run over these queries, scored anew."""
-        hits = []
-        row = rows.live[run.indices]
-        query = np.repeat(np.arange(len(run)), np.diff(run.offsets))
-        part_of = np.searchsorted(rows.starts, row, side="right") - 1
-        arrays = (plain(queries.offsets), plain(queries.terms), plain(queries.values))
-        for at in np.unique(part_of):
-            start, end = rows.starts[at], rows.starts[at + 1]
-            here = part_of == at
-            counts = np.bincount(query[here], minlength=len(run))
-            offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-            documents, places = row[here] - start, rows.places[start:end]
-            keys, fill = np.empty(len(documents), np.uint64), np.zeros(len(run), np.int64)
-            lists = lists_of(rows.parts[at])
-
-            loops = _loops(_READ * len(documents), "score_again")
-
-            def score(first: int, last: int) -> None:
-                room = lists.take_room() if loops is kernels else None  # noqa: B023
-                loops.score_again(  # noqa: B023
-                    first, last, arrays, lists.rows, lists.vectors, offsets, documents, places, room, keys, fill  # noqa: B023
-                )  # fmt: skip
-                if room is not None:
-                    lists.give_room(room)  # noqa: B023
-
-            _share(score, len(run), threads)
-            within = np.arange(len(keys)) - np.repeat(offsets[:-1], counts) < np.repeat(fill, counts)
-            hits.append(Hits(query[here][within], *_columns(keys[within])))
-        return Hits.joined(hits)
-
-    def _efforts(self, rows: Rows[SparseEmbeddings]) -> list[dict[str, int]]:
+    def efforts(self, built: None, rows: Rows[SparseEmbeddings]) -> list[dict[str, int]]:
         postings = sum(len(part.values) for part in rows.parts)
         budgets = [int(2500 * 2 ** (step / 2)) for step in range(24)]
         return [*({"budget": budget} for budget in budgets if 8 * budget < postings), {"budget": 0}]
 
-    def _details(self, rows: Rows[SparseEmbeddings], built: None) -> dict[str, Any]:
+    def details(self, built: None, rows: Rows[SparseEmbeddings], settings: InvertedSettings) -> dict[str, Any]:
         lists = [lists_of(part) for part in rows.parts]
         return {
             "postings": sum(len(posting_list.postings) for posting_list in lists),

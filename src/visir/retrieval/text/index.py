@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from visir.arrays import load_array
 from visir.display import Displayed, brief, counted, listed
 from visir.errors import ConfigurationError, VisirError, nearest, raise_faults
+from visir.jit import pays, plain
 from visir.parquet import read_columns
 from visir.records import Gallery, Run
 from visir.retrieval.answers import depth_fault
@@ -475,7 +476,9 @@ class TextIndex(Displayed):
     def gains(self) -> NDArray[np.float32]:
         """(p,): what each posting adds to the tf of its document."""
         norms = self.bm25f.norms(self.fields, self.postings.lengths)
-        gains: NDArray[np.float32] = kernels.gains(self.postings.documents, self.postings.counts, norms)
+        arrays = tuple(map(plain, (self.postings.documents, self.postings.counts, norms)))
+        compiled = pays(8 * self.postings.counts.size, kernels.gains)
+        gains: NDArray[np.float32] = (kernels.gains if compiled else kernels.gains_in_numpy)(*arrays)
         return gains
 
     def _ranked(
@@ -490,11 +493,11 @@ class TextIndex(Displayed):
             )
         looked_up = query if isinstance(query, Plan) else self.plan(query, **options)
         postings = self.postings
-        concepts, alternatives, groups, words, weights = looked_up.arrays()
-        rows, scores = kernels.score(
-            concepts, alternatives, groups, words, weights,
-            postings.starts, postings.documents, self.gains, len(self), float(self.bm25f.k1),
-        )  # fmt: skip
+        asked = looked_up.arrays()
+        arrays = tuple(map(plain, (*asked, postings.starts, postings.documents, self.gains)))
+        compiled = pays(8 * len(self) * sum(map(len, asked)), kernels.score)
+        score: Any = kernels.score if compiled else kernels.score_in_numpy
+        rows, scores = score(*arrays, len(self), float(self.bm25f.k1))
         if within is not None:
             rows, scores = rows[within[rows]], scores[within[rows]]
         total = len(rows)

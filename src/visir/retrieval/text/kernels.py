@@ -1,4 +1,4 @@
-"""Compiled kernels: scores of all documents for one query, and words near a misspelt word.
+"""Compiled kernels: scores of all documents for one query, and words near a misspelt word; and the same in NumPy.
 
 These kernels call none of other files: the cache of compiled code on disk is renewed when the file of the caller
 changes, not when that of what it calls does.
@@ -6,11 +6,12 @@ changes, not when that of what it calls does.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
-from visir.jit import njit
+from visir.jit import njit, plain
 
 
 @njit()
@@ -63,7 +64,7 @@ def score(
         frequency = 0
         for d in range(n):
             frequency += tf[d] > 0.0
-        idf = np.log(1.0 + (n - frequency + 0.5) / (frequency + 0.5))
+        idf = math.log(1.0 + (n - frequency + 0.5) / (frequency + 0.5))
         for d in range(n):
             total[d] += idf * tf[d] / (k1 + tf[d]) if tf[d] > 0.0 else 0.0
             tf[d] = 0.0
@@ -123,3 +124,74 @@ def _bits(value: Any) -> Any:
         value &= value - np.uint64(1)
         count += 1
     return count
+
+
+def rehearse() -> None:
+    """Call every loop with few numbers, of the types that all searches have: that compiles it, or loads it."""
+    one, two, letters = plain(np.zeros(1, np.int32)), plain(np.arange(2)), plain(np.ones(3, np.uint32))
+    gain = gains(one, plain(np.ones((1, 1), np.uint16)), plain(np.ones((1, 1))))
+    score(two, two, two, plain(np.zeros(1, np.int64)), plain(np.ones(1)), two, one, plain(gain), 1, 1.2)
+    near(letters, np.uint64(2), letters, plain(np.array([0, 3])), plain(np.full(1, 2, np.uint64)), 1)
+
+
+# The same in NumPy, to the bit, where there is little to do and nothing is compiled.
+
+
+def gains_in_numpy(documents: Any, counts: Any, norms: Any) -> Any:
+    """As `gains`."""
+    total = np.zeros(len(documents))
+    for field in range(norms.shape[1]):
+        total += counts[:, field] * norms[documents, field]
+    return total.astype(np.float32)
+
+
+def score_in_numpy(
+    concepts: Any, alternatives: Any, groups: Any, words: Any, weights: Any,
+    starts: Any, documents: Any, gain: Any, n: int, k1: float,
+) -> Any:  # fmt: skip
+    """As `score`: a word has a document once, so its postings are added at once."""
+    total = np.zeros(n)
+    for c in range(len(concepts) - 1):
+        tf = np.zeros(n)
+        for a in range(concepts[c], concepts[c + 1]):
+            low = None
+            for g in range(alternatives[a], alternatives[a + 1]):
+                alone = alternatives[a + 1] - alternatives[a] == 1
+                part = tf if alone else np.zeros(n)
+                for w in words[groups[g] : groups[g + 1]]:
+                    own = slice(starts[w], starts[w + 1])
+                    part[documents[own]] += gain[own].astype(np.float64) * (weights[a] if alone else 1.0)
+                low = part if low is None else np.minimum(low, part)
+            if low is not None and low is not tf:
+                tf += weights[a] * low
+        found = tf > 0
+        frequency = int(found.sum())
+        idf = math.log(1.0 + (n - frequency + 0.5) / (frequency + 0.5))
+        total[found] += idf * tf[found] / (k1 + tf[found])
+    rows = np.flatnonzero(total)
+    return rows, total[rows]
+
+
+def near_in_numpy(word: Any, mark: Any, codes: Any, offsets: Any, marks: Any, most: int) -> Any:
+    """As `near`: words of one length at once."""
+    lengths, m = np.diff(offsets), len(word)
+    fit = np.flatnonzero(np.abs(lengths - m) <= most)
+    other = np.stack([mark & ~marks[fit], marks[fit] & ~mark])
+    fit = fit[(np.unpackbits(other.view(np.uint8).reshape(2, -1, 8), axis=2).sum(axis=2) <= most).all(axis=0)]
+    distances = np.zeros(len(fit), np.int64)
+    for length in np.unique(lengths[fit]):
+        some = lengths[fit] == length
+        letters = codes[offsets[fit[some]] + np.arange(length)[:, None]]
+        last = before = np.repeat(np.arange(length + 1)[:, None], letters.shape[1], axis=1)
+        for i in range(1, m + 1):
+            row = np.full_like(last, i)
+            for j in range(1, length + 1):
+                value = np.minimum(np.minimum(row[j - 1], last[j]) + 1, last[j - 1] + (letters[j - 1] != word[i - 1]))
+                if i > 1 and j > 1:
+                    exchanged = (letters[j - 2] == word[i - 1]) & (letters[j - 1] == word[i - 2])
+                    value = np.where(exchanged, np.minimum(value, before[j - 2] + 1), value)
+                row[j] = value
+            before, last = last, row
+        distances[some] = last[length]
+    found = distances <= most
+    return fit[found], distances[found]

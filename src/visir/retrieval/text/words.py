@@ -9,11 +9,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from visir.errors import ConfigurationError, nearest, raise_faults, require
+from visir.jit import pays, plain
 from visir.retrieval.bm25 import singular
 from visir.retrieval.text import kernels
 
@@ -232,7 +234,9 @@ class Spelling:
         codes = _codes(word)
         most = 1 if len(word) <= 5 else 2
         mark = np.bitwise_or.reduce(_marks(codes))
-        numbers, distances = kernels.near(codes, mark, *self._packed, most)
+        compiled = pays(64 * len(self.words), kernels.near)
+        near: Any = kernels.near if compiled else kernels.near_in_numpy
+        numbers, distances = near(plain(codes), mark, *map(plain, self._packed), most)
         usable = (self.frequencies[numbers] >= at_least) & (distances > 0)
         numbers, distances = numbers[usable], distances[usable]
         usable = np.array([not any(map(str.isdigit, self.words[number])) for number in numbers], dtype=np.bool_)

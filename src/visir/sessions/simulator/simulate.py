@@ -6,6 +6,7 @@ So they do the same whatever the size of the log, and in whichever part or proce
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, time, timedelta
 from typing import Any, NamedTuple
@@ -16,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from visir.errors import ConfigurationError, raise_faults
-from visir.jit import njit
+from visir.jit import interpreted, njit, pays
 from visir.sessions.definition import ACTIONS
 from visir.sessions.simulator.shop import (
     BASKET,
@@ -169,12 +170,13 @@ RandomState = NDArray[np.uint64]
 PAGE, QUERY, ADD, REMOVE, ORDER, OTHER = np.arange(6)
 _BASKET, _CHECKOUT, _CONFIRMATION = (np.int64(page) for page in (BASKET, CHECKOUT, CONFIRMATION))
 _NOTHING = np.int64(-1)
-_START = np.int64(0)
 QUERIES = 20_000
 """Different texts that can be searched for."""
 SHORTEST, LONGEST = 2.0, 1500.0
 """Bounds of a dwell time in seconds: after 25 minutes on a page the session still goes on."""
 _IDLE = 31 * 60 * SECOND
+_COST, _AT_ONCE = 2**19, 32
+"""What a person costs in Python, in multiplications (`visir.jit.pays`), and how many are simulated there at once."""
 
 
 @njit()
@@ -208,22 +210,22 @@ def _drawn(cumulative: Floats, state: RandomState) -> int:
 @njit()
 def _geometric(log_stay: float, most: int, state: RandomState) -> int:
     """1, 2, …: at least one; `log_stay` is the logarithm of the chance of one more."""
-    return min(int(1.0 + np.log(_next(state)) / log_stay), most)
+    return min(int(1.0 + math.log(_next(state)) / log_stay), most)
 
 
 @njit()
 def _dwell(causes: CauseArrays, intent: int, state: RandomState) -> int:
     """A dwell time in µs (Box and Muller's normal number)."""
-    normal = np.sqrt(-2 * np.log(_next(state))) * np.cos(2 * np.pi * _next(state))
-    seconds = np.exp(causes.dwells[intent, 0] + causes.dwells[intent, 1] * normal)
+    normal = np.sqrt(-2 * math.log(_next(state))) * math.cos(2 * np.pi * _next(state))
+    seconds = math.exp(causes.dwells[intent, 0] + causes.dwells[intent, 1] * normal)
     return int(min(max(seconds, SHORTEST), LONGEST) * SECOND)
 
 
 @njit()
 def _price(state: RandomState) -> float:
     """In whole cents; the median is 25."""
-    normal = np.sqrt(-2 * np.log(_next(state))) * np.cos(2 * np.pi * _next(state))
-    return float(np.round(2500 * np.exp(normal)) / 100)
+    normal = np.sqrt(-2 * math.log(_next(state))) * math.cos(2 * np.pi * _next(state))
+    return float(np.round(2500 * math.exp(normal)) / 100)
 
 
 @njit()
@@ -254,7 +256,8 @@ def _session(causes: CauseArrays, rows: SimulationArrays, event: int, row: int, 
         page = _drawn(causes.starts[intent] if k == 0 else causes.chains[intent, page], state)
         if page == SEARCH and _next(state) < causes.typed[device]:
             if queries == 0:
-                word = int(QUERIES * _next(state) ** 3)  # some are far more popular than others
+                drawn = _next(state)
+                word = int(QUERIES * (drawn * (drawn * drawn)))  # some are far more popular than others
                 step = 1 + 2 * int(QUERIES // 2 * _next(state))
                 queries = 1
                 query = 0
@@ -306,25 +309,25 @@ def _session(causes: CauseArrays, rows: SimulationArrays, event: int, row: int, 
 
 @njit()
 def fill(
-    causes: CauseArrays, first: int, last: int, most_sessions: int, rows: SimulationArrays
+    causes: CauseArrays, first: int, last: int, most_sessions: int, rows: SimulationArrays, event: int, row: int
 ) -> tuple[int, int, int, bool]:
-    """Fill `rows`; the next person, the numbers of events and sessions, and whether there was too little room."""
+    """Fill `rows` from places on; the next person, the next places, and whether there was too little room."""
     # What a session may need at most is free before it begins, so nothing is ever written behind the end.
     state = np.zeros(1, np.uint64)
     slots, starts = np.zeros(MOST_SESSIONS, np.int64), np.zeros(MOST_SESSIONS, np.int64)
     busy = np.zeros((causes.device_factors.shape[0], MOST_SESSIONS), np.int64)
     weeks = causes.wall.shape[0] // 168
-    event = row = int(_START)
     for person in range(first, last):
         if row >= most_sessions:
             return person, event, row, False
+        begun = event, row
         state[0] = _place(causes.seed, person)
         customer = _next(state) < causes.customer
         population = 1 if customer else 0
         regular = _next(state) < causes.regular[population]
         count = _geometric(causes.sessions[population], MOST_SESSIONS, state)
         if row + count > rows.person.shape[0]:
-            return person, event, row, True
+            return person, begun[0], begun[1], True
         for k in range(count):
             slot = int(weeks * _next(state)) * 168 + _drawn(causes.weekdays, state) * 24
             slot += _drawn(causes.hours, state)
@@ -338,7 +341,7 @@ def fill(
         device = _drawn(causes.devices, state)
         for k in range(count):
             if event + 3 * MOST_PAGES + 10 > rows.time.shape[0]:
-                return person, event, row, True
+                return person, begun[0], begun[1], True
             before = device
             if k > 0 and customer:
                 device = _drawn(causes.switches[before], state)
@@ -386,19 +389,31 @@ def simulate(causes: CauseArrays, first: int, last: int, *, most_sessions: int |
     people = last - first
     limit = np.iinfo(np.int64).max if most_sessions is None else most_sessions
     events, sessions = 24 * people + 10_000, 3 * people + 1_000
-    while True:
-        rows = empty_arrays(events, sessions)
-        done, used_events, used_sessions, full = fill(causes, first, last, limit, rows)
-        if not full:
-            break
-        events, sessions = 2 * events, 2 * sessions
+    rows, person, event, row = empty_arrays(events, sessions), first, 0, 0
+    while person < last and row < limit:
+        compiled = pays(_COST * (last - person), fill)
+        end = last if compiled else min(person + _AT_ONCE, last)
+        with np.errstate(over="ignore"):  # random words wrap around
+            person, event, row, full = (fill if compiled else interpreted(fill))(
+                causes, person, end, limit, rows, event, row
+            )
+        if full:
+            events, sessions = 2 * events, 2 * sessions
+            filled, rows = rows, empty_arrays(events, sessions)
+            for old, new in zip(filled, rows, strict=True):
+                new[: len(old)] = old
     arrays = rows._asdict()
     names = list(arrays)
     return SimulatedPeople(
-        {name: arrays[name][:used_events] for name in names[:EVENT_FIELDS]},
-        {name: arrays[name][:used_sessions] for name in names[EVENT_FIELDS:]},
-        done - first,
+        {name: arrays[name][:event] for name in names[:EVENT_FIELDS]},
+        {name: arrays[name][:row] for name in names[EVENT_FIELDS:]},
+        person - first,
     )
+
+
+def rehearse() -> None:
+    """Simulate nobody, with the types that all simulations have: that compiles the loops, or loads them."""
+    fill(causes_of(Shop(), 0), 0, 0, 1, empty_arrays(1, 1), 0, 0)
 
 
 # Simulated arrays as tables: events with the columns of the preset `events`, and what was planted per session.

@@ -1,1 +1,0 @@
-"""Inputs: where a tower's batches come from. One file per kind."""

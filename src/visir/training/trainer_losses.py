@@ -1,0 +1,426 @@
+"""The losses of `visir.training.losses` as the trainers of sentence-transformers take them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+from pydantic import TypeAdapter, ValidationError
+from torch import Tensor, distributed, nn
+from torch.nn import functional
+
+from visir.errors import ConfigurationError, require
+from visir.training.losses import WITH_NEGATIVES, Auxiliary, Contrastive, Losses, build_objective
+from visir.training.processes import Processes, pairs_of_all
+from visir.training.similarities import VectorPairs
+
+if TYPE_CHECKING:
+    from transformers import TrainerCallback
+
+STATE_FILE = "visir_loss.safetensors"
+"""Where a checkpoint of the trainer keeps what a loss has learnt (decoders, temperature, multipliers)."""
+
+Similarity = Literal["cosine", "dot"]
+Features = Mapping[str, Any]
+
+CITATIONS = {
+    "ltd": """@article{bleeker2022keep,
+  title={Keep the Caption Information: Preventing Shortcut Learning in Contrastive Image-Caption Retrieval},
+  author={Bleeker, Maurits and Yates, Andrew and de Rijke, Maarten},
+  journal={arXiv preprint arXiv:2204.13382},
+  year={2022}
+}""",
+    "infonce": """@article{oord2018representation,
+  title={Representation Learning with Contrastive Predictive Coding},
+  author={van den Oord, Aaron and Li, Yazhe and Vinyals, Oriol},
+  journal={arXiv preprint arXiv:1807.03748},
+  year={2018}
+}""",
+    "triplet": """@inproceedings{faghri2018vse,
+  title={{VSE++}: Improving Visual-Semantic Embeddings with Hard Negatives},
+  author={Faghri, Fartash and Fleet, David J. and Kiros, Jamie Ryan and Fidler, Sanja},
+  booktitle={BMVC},
+  year={2018}
+}""",
+    "ifm": """@inproceedings{robinson2021can,
+  title={Can Contrastive Learning Avoid Shortcut Solutions?},
+  author={Robinson, Joshua and Sun, Li and Yu, Ke and Batmanghelich, Kayhan and Jegelka, Stefanie and Sra, Suvrit},
+  booktitle={NeurIPS},
+  year={2021}
+}""",
+    "sigmoid": """@inproceedings{zhai2023sigmoid,
+  title={Sigmoid Loss for Language Image Pre-Training},
+  author={Zhai, Xiaohua and Mustafa, Basil and Kolesnikov, Alexander and Beyer, Lucas},
+  booktitle={ICCV},
+  year={2023}
+}""",
+    "multi-positive": """@inproceedings{khosla2020supervised,
+  title={Supervised Contrastive Learning},
+  author={Khosla, Prannay and Teterwak, Piotr and Wang, Chen and Sarna, Aaron and Tian, Yonglong and others},
+  booktitle={NeurIPS},
+  year={2020}
+}""",
+}
+CITATIONS["cosine"] = CITATIONS["itd"] = CITATIONS["ltd"]
+
+
+class TrainerLoss(nn.Module, ABC):
+    """What the losses here share: a model of sentence-transformers, and the place of a step in the training.
+
+    Args:
+        model: A `SentenceTransformer`, of texts or of images and texts, or a `SparseEncoder`.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+        self._is_followed = False
+        self._parts: list[Mapping[str, Tensor]] = []
+        self._logged: dict[str, float] = {}
+
+    @abstractmethod
+    def losses(self, vectors: Sequence[Tensor], labels: Tensor | None, features: Sequence[Features]) -> Losses:
+        """The losses of a batch from the model's vectors of each column."""
+
+    @property
+    @abstractmethod
+    def is_scheduled(self) -> bool:
+        """Whether something moves from step to step beside the weights, so that `callback` is needed."""
+
+    @property
+    def learnt(self) -> nn.Module | None:
+        """What is trained beside the model, and is no part of it."""
+        return None
+
+    def facts(self) -> Mapping[str, float | Tensor]:
+        """What moves beside the weights, for the log."""
+        return {}
+
+    def begin(self, epochs: int, steps: int) -> None:
+        """Take note of the length of the training: epochs, and updates in each."""
+
+    def at_step(self, epoch: int, step: int) -> None:
+        """Take note of the place of the update that comes, both from 0; a loop of your own calls it before each."""
+        self._is_followed = True
+
+    def after_step(self) -> None:
+        """Move what the optimiser does not; a loop of your own calls it after each update of the weights."""
+        if self._parts:
+            names = list(self._parts[0])
+            means = torch.stack([torch.stack([part[name].double() for name in names]) for part in self._parts]).mean(0)
+            processes = _processes(means.device)
+            values = (processes.sum(means) / processes.count).tolist()
+            self._logged = dict(zip(names, values, strict=True))
+            self._move(self._logged)
+            self._parts = []
+
+    def _move(self, parts: Mapping[str, float]) -> None:
+        """Move by the parts of the losses, averaged over the update and the processes."""
+
+    def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> Tensor:
+        """The loss of a batch, as the trainer calls it."""
+        from sentence_transformers.base.losses.merged_forward import embed_columns
+
+        features = [dict(column) for column in sentence_features]
+        return self._total(embed_columns(self.model, features), labels, features)
+
+    def compute_loss_from_embeddings(self, embeddings: Sequence[Tensor], labels: Tensor | None = None) -> Tensor:
+        """The loss of vectors that are there already: losses over losses (SpladeLoss, MatryoshkaLoss) call it."""
+        return self._total(embeddings, labels, ())
+
+    def _total(self, vectors: Sequence[Tensor], labels: Tensor | None, features: Sequence[Features]) -> Tensor:
+        if len(vectors) < 2:
+            raise ConfigurationError(
+                f"{len(vectors)} column of inputs; a loss of pairs takes two or more.",
+                hint='columns "anchor", "positive", and negatives of the anchor if there are any; the label last',
+            )
+        learns = torch.is_grad_enabled()
+        if learns and not self._is_followed and (self.is_scheduled or (_count() > 1 and self.learnt is not None)):
+            raise ConfigurationError(
+                f"{type(self).__name__}: nobody tells this loss where the training stands.",
+                hint="Trainer(…, loss=loss, callbacks=[loss.callback()]); in a loop of your own loss.at_step(epoch, "
+                "step) before and loss.after_step() after each update",
+                code="loss-without-callback",
+            )
+        # As in visir's own loop: only the towers compute in half precision.
+        with torch.autocast(vectors[0].device.type, enabled=False):
+            losses = self.losses([vector.float() for vector in vectors], labels, features)
+        if learns:
+            self._parts.append(losses.parts)
+        return losses.total
+
+    def callback(self) -> TrainerCallback:
+        """What tells the loss of steps: `Trainer(…, loss=loss, callbacks=[loss.callback()])`.
+
+        It moves multipliers after each update, averages the gradients of what the loss learns over the processes (the
+        trainer averages the model's), logs the parts of the loss, and saves what was learnt in each checkpoint.
+        """
+        require("transformers", extra="transformers", purpose="training with sentence-transformers")
+        from transformers import TrainerCallback
+
+        loss = self
+
+        class Following(TrainerCallback):  # type: ignore[misc]
+            def on_train_begin(self, args: Any, state: Any, control: Any, **others: Any) -> None:
+                epochs = max(1, round(state.num_train_epochs))
+                self.steps = max(1, -(-state.max_steps // epochs))
+                loss.begin(epochs, self.steps)
+                if state.global_step and loss.learnt is not None:
+                    folder = Path(
+                        args.resume_from_checkpoint or Path(args.output_dir) / f"checkpoint-{state.global_step}"
+                    )
+                    loss.load_learnt(folder)
+
+            def on_step_begin(self, args: Any, state: Any, control: Any, **others: Any) -> None:
+                loss.at_step(*divmod(state.global_step, self.steps))
+
+            def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **others: Any) -> None:
+                loss.average_gradients()
+
+            def on_step_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
+                loss.after_step()
+
+            def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any], **others: Any) -> None:
+                if "loss" in logs:
+                    now = {**loss._logged, **{name: float(fact) for name, fact in loss.facts().items()}}
+                    logs.update(now)
+                    state.log_history[-1].update(now)
+
+            def on_save(self, args: Any, state: Any, control: Any, **others: Any) -> None:
+                if state.is_world_process_zero and loss.learnt is not None:
+                    loss.save_learnt(Path(args.output_dir) / f"checkpoint-{state.global_step}")
+
+        return Following()
+
+    def check_alone(self) -> None:
+        """Raise `ConfigurationError` in one of several processes."""
+        if _count() > 1:
+            raise ConfigurationError(
+                f"{type(self).__name__}: trained in one process.", hint="python, without torchrun or accelerate launch"
+            )
+
+    def average_gradients(self) -> None:
+        """Replace the gradients of what the loss learns by their means over the processes."""
+        count = _count()
+        if count == 1 or self.learnt is None:
+            return
+        for weight in self.learnt.parameters():
+            if weight.requires_grad:
+                gradient = torch.zeros_like(weight) if weight.grad is None else weight.grad
+                distributed.all_reduce(gradient)
+                weight.grad = gradient / count
+
+    def save_learnt(self, folder: Path) -> None:
+        """Write what the loss has learnt beside a checkpoint of the trainer."""
+        from safetensors.torch import save_file
+
+        assert self.learnt is not None
+        state = {name: tensor.detach().cpu().contiguous() for name, tensor in self.learnt.state_dict().items()}
+        save_file(state, str(folder / STATE_FILE))
+
+    def load_learnt(self, folder: Path) -> None:
+        """Read what `save_learnt` wrote."""
+        from safetensors.torch import load_file
+
+        path = folder / STATE_FILE
+        if not path.is_file():
+            raise ConfigurationError(
+                f"{path}: missing; the training goes on from a checkpoint, and its loss would begin anew.",
+                hint="resume where the trainer has written it (args.output_dir, or args.resume_from_checkpoint)",
+                code="loss-state-missing",
+            )
+        assert self.learnt is not None
+        self.learnt.load_state_dict(load_file(str(path)))
+
+
+class ObjectiveLoss(TrainerLoss):
+    """Any contrastive loss of visir, with or without LTD and ITD, for `SentenceTransformerTrainer`.
+
+    The sections of a recipe say which: `objective` and `auxiliary` (docs/reference/recipe-settings.md). The mathematics
+    is that of `visir.train`: the same `Objective` is called.
+
+    A data set has the columns anchor, positive, and negatives of the anchor if there are any. Its label is left out, or
+
+    - (n,) integers: the anchor that each pair belongs to, so that captions of one image are no negatives of each other
+      (`false_negatives`), or positives ("multi-positive");
+    - (n, t) numbers: the latent targets that LTD decodes (vectors of a sentence encoder);
+    - (n, 1 + t) numbers: both, the anchor first.
+
+    ITD decodes the model's own tokens of the positives, where `visir.train` has words of its own.
+
+    With several processes (`torchrun`, `accelerate launch`) everybody's pairs are everybody's negatives; `local_loss`
+    works, and the gradient is that of one process with the union of the batches.
+
+    Args:
+        model: The model that is trained.
+        objective: Of `InfoNCESettings`, `IFMSettings`, … or as a dictionary: {"name": "ifm", "epsilon": 0.1}.
+        auxiliary: `Auxiliary`, or as a dictionary: {"ltd": {"join": "constraint", "bound": 0.2}}.
+        similarity: "cosine", or "dot" of vectors as they come; left out, a model that compares by "dot" keeps it.
+        target_width: t, the width of LTD's targets.
+        dimension: Of the model's vectors, where it does not say it itself.
+        seed: Of the decoders' first weights.
+
+    Raises:
+        ConfigurationError: The settings have faults; or something is missing that they need.
+
+    Example:
+        >>> from sentence_transformers import SentenceTransformer
+        >>> from visir.encoders.models.sentence import packaged_model
+        >>> model = SentenceTransformer(str(packaged_model()))
+        >>> loss = ObjectiveLoss(model, {"name": "ifm", "epsilon": 0.1})
+        >>> loss.get_config_dict()["objective"]["epsilon"]
+        0.1
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        objective: Contrastive | Mapping[str, Any] | str = "infonce",
+        auxiliary: Auxiliary | Mapping[str, Any] | None = None,
+        *,
+        similarity: Similarity | None = None,
+        target_width: int | None = None,
+        dimension: int | None = None,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(model)
+        objective = {"name": objective} if isinstance(objective, str) else objective
+        self.settings: Contrastive = checked(Contrastive, objective, "objective")
+        self.auxiliary: Auxiliary = checked(Auxiliary, auxiliary or {}, "auxiliary")
+        known: Any = model
+        if dimension is None and hasattr(model, "get_embedding_dimension"):
+            dimension = known.get_embedding_dimension()
+        decodes = self.auxiliary.ltd is not None or self.auxiliary.itd is not None
+        if decodes and dimension is None:
+            raise ConfigurationError("auxiliary: the model does not say how wide its vectors are.", hint="dimension=…")
+        vocabulary = 1 + len(known.tokenizer) if self.auxiliary.itd is not None else None
+        self.target_width = target_width
+        if similarity is None:
+            similarity = "dot" if getattr(model, "similarity_fn_name", None) == "dot" else "cosine"
+        self.similarity: Similarity = similarity
+        with torch.random.fork_rng([]):
+            torch.manual_seed(seed)
+            self.objective = build_objective(
+                self.settings,
+                self.auxiliary,
+                dimension=dimension or 0,
+                target_width=target_width,
+                vocabulary=vocabulary,
+                own_temperature=None,
+            )
+
+    @property
+    def is_scheduled(self) -> bool:
+        """See `TrainerLoss.is_scheduled`: a multiplier."""
+        return any(name.endswith("multiplier") for name in self.objective.facts())
+
+    @property
+    def learnt(self) -> nn.Module | None:
+        """See `TrainerLoss.learnt`: decoders, a learnt temperature, multipliers."""
+        moves = any(weight.requires_grad for weight in self.objective.parameters())
+        return self.objective if moves or self.is_scheduled else None
+
+    def facts(self) -> Mapping[str, float | Tensor]:
+        """See `TrainerLoss.facts`: the temperature, the bias, multipliers."""
+        return self.objective.facts()
+
+    def losses(self, vectors: Sequence[Tensor], labels: Tensor | None, features: Sequence[Features]) -> Losses:
+        """See `TrainerLoss.losses`."""
+        if self.similarity == "cosine":
+            vectors = [functional.normalize(part, dim=-1) for part in vectors]
+        anchors, positives, *negatives = vectors
+        if negatives and self.settings.name not in WITH_NEGATIVES:
+            raise ConfigurationError(
+                f"objective.name = {self.settings.name!r} takes no columns of negatives.",
+                hint=f"{', '.join(WITH_NEGATIVES)} do",
+                code="loss-without-negatives",
+            )
+        processes = _processes(anchors.device) if torch.is_grad_enabled() else Processes(0, 1, anchors.device)
+        counts = torch.zeros(processes.count, dtype=torch.int64, device=anchors.device)
+        counts[processes.rank] = len(anchors)
+        sizes = processes.sum(counts).tolist()
+        rows, targets = self._read(labels, sum(sizes[: processes.rank]), anchors)
+        pairs = VectorPairs(
+            anchors,
+            torch.cat([positives, *negatives], dim=1),
+            rows,
+            targets,
+            _tokens(features[1]) if self.auxiliary.itd is not None and features else None,
+            negative_rows=rows.new_full((len(rows), len(negatives)), -1) if negatives else None,
+        )
+        if processes.count == 1:
+            own: Losses = self.objective(pairs.split())
+            return own
+        everyone = pairs_of_all(pairs, processes, sizes, local=self.objective.local_loss)
+        weight = len(anchors) * processes.count / sum(sizes)
+        losses: Losses = self.objective(pairs.split(), everyone.split(), weight)
+        return losses
+
+    def _move(self, parts: Mapping[str, float]) -> None:
+        self.objective.ascend(parts)
+
+    def _read(self, labels: Tensor | None, first: int, like: Tensor) -> tuple[Tensor, Tensor | None]:
+        """(n,) the anchors of the pairs, and (n, t) the latent targets."""
+        apart = torch.arange(first, first + len(like), device=like.device)
+        if labels is None:
+            return apart, None
+        if labels.ndim == 1:
+            return labels.to(like.device, torch.int64), None
+        width = self.target_width
+        if width is None or labels.ndim != 2 or labels.shape[1] not in (width, width + 1):
+            raise ConfigurationError(
+                f"labels of shape {tuple(labels.shape)}; wanted: (n,) anchors, (n, t) latent targets, or (n, 1 + t) "
+                f"both, with t = target_width = {width}.",
+                hint="target_width=384, and auxiliary={'ltd': {}}, for targets of 384 numbers",
+                code="labels-of-another-shape",
+            )
+        if labels.shape[1] == width:
+            return apart, labels
+        return labels[:, 0].round().to(torch.int64), labels[:, 1:]
+
+    def get_config_dict(self) -> dict[str, Any]:
+        """The settings, for the model card."""
+        return {
+            "objective": self.settings.model_dump(mode="json"),
+            "auxiliary": self.auxiliary.model_dump(mode="json", exclude_none=True),
+            "similarity": self.similarity,
+        }
+
+    @property
+    def citation(self) -> str:
+        """BibTeX of the papers, for the model card."""
+        used = [self.settings.name, *(name for name, settings in self.auxiliary if settings is not None)]
+        return "\n\n".join(dict.fromkeys(CITATIONS[name] for name in used if name in CITATIONS))
+
+
+def _tokens(features: Features) -> Tensor | None:
+    """(n, L) the tokens of texts, from 1, with 0 behind their end."""
+    ids, mask = features.get("input_ids"), features.get("attention_mask")
+    if ids is None or mask is None:
+        return None
+    order = mask.argsort(dim=1, descending=True, stable=True)  # some tokenizers pad on the left
+    tokens: Tensor = ((ids + 1) * mask).gather(1, order)
+    return tokens
+
+
+def checked(kind: Any, given: Any, title: str) -> Any:
+    """A section of a recipe, checked."""
+    try:
+        return TypeAdapter(kind).validate_python(given)
+    except ValidationError as fault:
+        faults = [f"{'.'.join(map(str, error['loc']))}: {error['msg']}" for error in fault.errors()]
+        raise ConfigurationError(
+            f"{title}: {'; '.join(faults)}.", hint="docs/reference/recipe-settings.md", code="loss-settings"
+        ) from fault
+
+
+def _count() -> int:
+    return distributed.get_world_size() if distributed.is_available() and distributed.is_initialized() else 1
+
+
+def _processes(device: torch.device) -> Processes:
+    """The processes that the trainer has joined."""
+    return Processes(distributed.get_rank() if _count() > 1 else 0, _count(), device)
