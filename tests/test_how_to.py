@@ -22,6 +22,7 @@ import pytest
 import visir
 from class_toys import class_folder
 from photo_toys import photos_and_clip
+from visir.encoders import FAMILIES
 from visir.retrieval.kinds import KINDS
 
 PAGES = Path(__file__).parents[1] / "docs" / "how-to"
@@ -150,6 +151,18 @@ def extension(folder: Path) -> dict[str, Any]:
 
     return {"Family": Family, "Format": Format, "Application": Application, "Verb": Verb, "read": lambda path: None,
             "TaggedCaption": TaggedCaption, "RandomStream": RandomStream}  # fmt: skip
+
+
+def model(folder: Path) -> dict[str, Any]:
+    """A small GroupViT, and the page's family in a file that can be imported."""
+    import tiny_transformers
+
+    tiny_transformers.save("groupvit", folder / "groupvit")
+    code = next(code for code, _ in blocks(PAGES / "add-a-model.md") if "def load_family" in code)
+    assert len(code.splitlines()) <= 60
+    (folder / "mean_colour.py").write_text(code)
+    sys.path.append(str(folder))
+    return {}
 
 
 def study(folder: Path) -> dict[str, Any]:
@@ -325,6 +338,7 @@ SETUPS: dict[str, Setup] = {
     "evaluate-choices": choices,
     "explain": results,
     "add-a-kind-of-index": nothing,
+    "add-a-model": model,
     "add-a-study": study,
     "extend-visir": extension,
     "fine-tune": nothing,
@@ -391,6 +405,8 @@ def test_the_page_runs(name: str, base: Path, tmp_path: Path, monkeypatch: pytes
     shutil.copytree(base, folder)
     monkeypatch.chdir(folder)
     monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(FAMILIES, "_things", {name: FAMILIES.get(name) for name in FAMILIES})
     monkeypatch.setattr("visir.library.library.Library.serve", lambda self: None)  # it would not come back
     monkeypatch.setattr(KINDS, "_things", {**KINDS._things})  # a page adds some
     page = PAGES / f"{name}.md"

@@ -17,7 +17,7 @@ from PIL import Image
 from refusals import refused
 from visir.collections.images import to_rgb
 from visir.encoders.loading import load
-from visir.encoders.models import transformers_kinds
+from visir.encoders.models import transformers_models
 from visir.errors import EncoderError
 
 # How each model's documentation calls its processor. Where it does not cut, the cut of its training is named.
@@ -129,8 +129,8 @@ def test_a_class_that_nobody_described(tmp_path: Path, monkeypatch: pytest.Monke
     """A new class with image and text features loads by itself, and its card says how it was read."""
     model = tiny.save("clip", tmp_path)
     expected = load(tmp_path, device="cpu")
-    left = {name: family for name, family in transformers_kinds.DUAL_FAMILIES.items() if name != "CLIPModel"}
-    monkeypatch.setattr(transformers_kinds, "DUAL_FAMILIES", left)
+    left = {name: family for name, family in transformers_models.ROWS.items() if name != "CLIPModel"}
+    monkeypatch.setattr(transformers_models, "ROWS", left)
     encoder = load(tmp_path, device="cpu")
     assert np.array_equal(encoder.encode_texts(["a dog"]), expected.encode_texts(["a dog"]))
     assert np.array_equal(encoder.encode_images(tiny.photos()[:2]), expected.encode_images(tiny.photos()[:2]))

@@ -33,7 +33,7 @@ from refusals import refused
 from visir.encoders.checkpoints import write_description
 from visir.encoders.devices import CodeNotTrustedError
 from visir.encoders.loading import load
-from visir.encoders.models.foreign import check_configurations, without_code
+from visir.encoders.models.hub import check_configurations, without_code
 from visir.errors import EncoderError, VisirError
 from visir.library.searcher import Searcher
 from visir.library.updating import update

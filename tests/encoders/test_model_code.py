@@ -18,7 +18,8 @@ import visir
 from refusals import refused
 from visir.encoders.checkpoints import save_part
 from visir.encoders.loading import load
-from visir.encoders.models.hub import other_repositories, trusted_code
+from visir.encoders.models.hub import trusted_code
+from visir.encoders.models.own_code import other_repositories
 from visir.errors import EncoderError
 from visir.records import EncoderCard
 

@@ -22,7 +22,7 @@ import visir
 from refusals import refused
 from visir.collections.images import to_rgb
 from visir.encoders import encode_detailed, encode_items
-from visir.encoders.models.transformers_kinds import MULTI_VECTOR, sentence_class
+from visir.encoders.models.transformers_models import MULTI_VECTOR, sentence_class
 from visir.errors import EncoderError, ImageError
 from visir.records import Items
 

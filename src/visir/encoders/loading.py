@@ -19,7 +19,6 @@ from visir.encoders.families import Family, family_of, named_like, where_to_begi
 from visir.errors import EncoderError, nearest, raise_faults, require
 from visir.files import is_there, nearest_folder
 from visir.options import split_mark
-from visir.remote import local_path
 
 if TYPE_CHECKING:
     from visir.encoders.composed import CompositionRule
@@ -119,7 +118,7 @@ def _load(text: str, device: str | None, dtype: str, revision: str | None) -> En
 
         rule = CompositionRule.parse(written)
         return ComposedEncoder(_load(text, device, dtype, revision), rule)
-    name = local_path(text)
+    name = _here(text)
     family = family_named(name)
     own = default_device() if device is None and family.devices and not _BEING_LOADED.get() else None
     if own == COMPILED and not family.compiles:
@@ -135,6 +134,15 @@ def _load(text: str, device: str | None, dtype: str, revision: str | None) -> En
                 raise
             warnings.warn(f"{DEFAULT}={own}, but {fault.message} PyTorch computes {name}.", stacklevel=4)
             return load_family(name, None, dtype, revision)
+
+
+def _here(name: str) -> str:
+    """A name, of a place elsewhere that of its copy in the cache."""
+    if "://" not in name:
+        return name
+    from visir.remote import local_path
+
+    return local_path(name)
 
 
 def split_rule(name: str) -> tuple[str, str | None]:
@@ -214,7 +222,7 @@ def load_cross_encoder(
     Raises:
         EncoderError: The model scores no pairs; otherwise as `load` does.
     """
-    text = local_path(_text_of(name))
+    text = _here(_text_of(name))
     family = family_named(text)
     check_usable(text, family, device, dtype, revision)
     require_packages(family)

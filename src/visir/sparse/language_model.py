@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from visir.encoders.models.foreign import untrusted
+from visir.encoders.models.hub import untrusted
 from visir.encoders.models.sentence import PACKAGED, packaged_model
 from visir.errors import EncoderError, VisirError, require
 from visir.sparse.vocabulary import DEFAULT

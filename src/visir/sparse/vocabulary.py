@@ -14,7 +14,7 @@ import orjson
 from numpy.typing import NDArray
 
 from visir.display import Displayed
-from visir.encoders.models.foreign import untrusted
+from visir.encoders.models.hub import untrusted
 from visir.encoders.models.sentence import PACKAGE, PACKAGED, packaged_model
 from visir.errors import EncoderError, VisirError, require
 from visir.records import Vocabulary

@@ -12,7 +12,7 @@ from visir.encoders.devices import check_code
 from visir.encoders.families import ADAPTER_FILE, family_of
 from visir.encoders.loading import load
 from visir.encoders.models.hub import ModelFiles
-from visir.encoders.models.transformers_kinds import COLPALI_ENGINE
+from visir.encoders.models.refusals import COLPALI_ENGINE
 from visir.encoders.towers.adapters import (
     ADAPTER_WEIGHTS,
     adapted_names,

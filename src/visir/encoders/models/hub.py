@@ -1,4 +1,4 @@
-"""Files of repositories on the hub, or of its cache on this machine; what goes wrong there in plain words."""
+"""The files of a model, in a folder or on the hub: what they hold, what they may say, and how they are read."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -16,10 +17,11 @@ from pathlib import Path
 from threading import RLock, get_ident
 from typing import TYPE_CHECKING, Any
 
+from visir.encoders.devices import CodeNotTrustedError
 from visir.encoders.families import CHECKPOINT_FILE, is_path, no_such_folder
 from visir.encoders.intake import PANIC
 from visir.encoders.loading import hub_unreachable, meant_folder, no_folder
-from visir.encoders.models.foreign import check_configurations, without_code
+from visir.encoders.models.own_code import CODE, OtherCode
 from visir.errors import EncoderError, VisirError, nearest, raise_faults
 from visir.files import hash_file, is_there, read_json, user_path
 from visir.options import with_option
@@ -154,149 +156,6 @@ def template_of(name: str, options: dict[str, str]) -> str:
 
 # Where a model's files are, on this disk or on the hub, and a hash over what they hold.
 
-# Python code that a model runs and that lies in other repositories on the hub, held at one commit each.
-
-CODE = "*.py"
-_CONFIGURATIONS = "*config*.json"
-_FOREIGN = "transformers_modules."  # what transformers calls the modules of code that came with a model
-_PATCHED = RLock()
-
-
-class OtherCode:
-    """The repositories of a model's code beside its own, each at one commit; those that appear later are added."""
-
-    def __init__(self, model: str, folders: Iterable[Path], own: str | None, revisions: Mapping[str, str]) -> None:
-        self._model, self._own, self._main = model, own, list(folders)
-        named = [name for name in other_repositories(self._main) if name != own]
-        self._asked = _asked_for(model, named, revisions)
-        self._places: dict[str, Path] = {}
-        for name in named:
-            self._place(name)
-
-    @property
-    def commits(self) -> dict[str, str]:
-        """The commit of each repository."""
-        return {name: place.name for name, place in sorted(self._places.items())}
-
-    def files(self) -> Iterator[tuple[str, Path]]:
-        """The code: a name and a path of each file."""
-        for name, place in sorted(self._places.items()):
-            for path in sorted(place.rglob(CODE)):
-                yield f"{name}/{path.relative_to(place).as_posix()}", path
-
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """While a library reads the model in this thread, code comes from the commits of this object."""
-        from transformers import dynamic_module_utils
-
-        reader = get_ident()
-        with _PATCHED:
-            original = dynamic_module_utils.get_cached_module_file
-
-            def from_commit(repository: Any, *args: Any, **kwargs: Any) -> Any:
-                name = str(repository)
-                if get_ident() == reader and not Path(name).is_dir():
-                    repository = self._main[0] if name == self._own else self._place(name)
-                return original(str(repository), *args, **kwargs)
-
-            dynamic_module_utils.get_cached_module_file = from_commit
-            try:
-                yield
-            finally:
-                dynamic_module_utils.get_cached_module_file = original
-
-    def check(self, model: Any) -> None:
-        """Raise `EncoderError` if a part of `model` is a class of code that has changed since."""
-        # Transformers remembers which class belongs to which configuration, as long as Python runs. A revision of a
-        # repository that nothing came from is refused too.
-        if unused := sorted(set(self._asked) - set(self._places)):
-            raise EncoderError(
-                f"{self._model}: code_revision: it runs no code of {' and '.join(unused)}.",
-                hint=f"its code lies in {' and '.join(self._places) or 'no other repository'}",
-                code="code-revision",
-            )
-        places = [*self._main, *self._places.values()]
-        for name in sorted({type(part).__module__ for part in model.modules()}):
-            if name.startswith(_FOREIGN):
-                ran = Path(str(sys.modules[name].__file__))
-                if not any(_is_copy(ran.parent, place) for place in places):
-                    raise EncoderError(
-                        f"{self._model}: its code {ran.name} has changed, and this Python still runs what it was.",
-                        hint="start Python again, then load the model",
-                        code="code-changed-python-still",
-                    )
-
-    def _place(self, repository: str) -> Path:
-        if repository not in self._places:
-            try:
-                self._places[repository] = snapshot(repository, self._asked.get(repository), [CODE])
-            except EncoderError as fault:
-                raise EncoderError(
-                    f"{self._model}: it runs code of another repository, which could not be had: {fault.message}",
-                    hint=fault.hint,
-                    code="runs-code-another-repository",
-                ) from fault
-        return self._places[repository]
-
-
-def other_repositories(folders: Iterable[Path]) -> list[str]:
-    """The repositories, by name, that the configurations in these folders name as the place of code."""
-    references: set[str] = set()
-    for folder in folders:
-        for path in sorted(folder.glob(_CONFIGURATIONS)):
-            references.update(_mapped(read_json(path)))
-        modules = folder / "modules.json"
-        for module in read_json(modules) if modules.is_file() else ():
-            if isinstance(module, dict):
-                references.update(_texts(module.get("type")))
-    return sorted({reference.partition("--")[0] for reference in references if "--" in reference})
-
-
-def _is_copy(copied: Path, place: Path) -> bool:
-    """Whether `copied` holds what transformers copied of the code in `place`: `…/NAME OF PLACE/HASH`."""
-    name = os.path.normpath(place).rpartition(os.sep)[2].replace(".", "_dot_").replace("-", "_hyphen_")
-    if copied.parent.name.lstrip("_") != name.lstrip("_"):  # it puts a line before a digit
-        return False
-    files = [path for path in copied.rglob(CODE) if path.name != "__init__.py"]  # which it makes
-    pairs = [(path, place / path.relative_to(copied)) for path in files]
-    return all(there.is_file() and there.read_bytes() == path.read_bytes() for path, there in pairs)
-
-
-def _mapped(content: Any) -> Iterator[str]:
-    """The texts in each `auto_map`, wherever it stands in a configuration."""
-    if isinstance(content, dict):
-        for key, value in content.items():
-            yield from _texts(value) if key == "auto_map" else _mapped(value)
-    elif isinstance(content, list):
-        for value in content:
-            yield from _mapped(value)
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list):
-        for inner in value.values() if isinstance(value, dict) else value:
-            yield from _texts(inner)
-
-
-def _asked_for(model: str, named: list[str], revisions: Mapping[str, str]) -> dict[str, str]:
-    """The revisions by repository."""
-    wanted = dict(revisions)
-    if "" in wanted:
-        if len(named) != 1:
-            there = " and ".join(named)
-            raise EncoderError(
-                f"{model}: code_revision: "
-                + (f"its code lies in {there}." if named else "none of its code lies in another repository."),
-                hint=f"code_revision={','.join(f'{name}@COMMIT' for name in named)}"
-                if named
-                else "leave it out; revision=COMMIT is that of the model and of the code beside it",
-            )
-        wanted[named[0]] = wanted.pop("")
-    return wanted
-
-
 CONFIGURATIONS = ("*config*.json", "modules.json", CHECKPOINT_FILE)
 """What says which kind of model it is: all that is fetched before a model is known to be supported."""
 SMALL_FILES = ("*.json", "*.txt", "*.model", "*.spm", "*.jinja", "artifact.metadata")
@@ -337,7 +196,11 @@ class ModelFiles:
         """The files with weights, in the order of their names: safetensors if there are any, otherwise PyTorch's."""
         # Fetches them, and every file that is not there yet, when the model is on the hub.
         if self.hub is not None:
-            _fetch(self.hub, self.revision, parts=self.parts, code=self.code is not None)
+            patterns = [*SMALL_FILES, SAFETENSORS, *([CODE] if self.code is not None else [])]
+            if self.parts:
+                patterns += [f"*/{SAFETENSORS}", f"*/{TORCH_BIN}"]
+            if not any(snapshot(self.hub, self.revision, patterns).glob(SAFETENSORS)):
+                snapshot(self.hub, self.revision, [*patterns, TORCH_BIN])
         self.check_configurations()
         files = [path for folder in self.folders for path in _weights_in(folder)]
         if not files and self.hub is not None:
@@ -420,7 +283,7 @@ class ModelFiles:
         """The code that the model runs from other repositories, fetched; None where no code may run."""
         if self.code is None:
             return None
-        return OtherCode(self.hub or str(self.folder), self.folders, self.hub, self.code.revisions)
+        return OtherCode(self.hub or str(self.folder), self.folders, self.hub, self.code.revisions, snapshot)
 
     @property
     def code_revisions(self) -> dict[str, str]:
@@ -498,15 +361,6 @@ def find_model(name: str, revision: str | None, *, parts: bool = False, code: Tr
     return ModelFiles(place, place.name, parts, hub=name, code=code)
 
 
-def _fetch(name: str, revision: str | None, *, parts: bool, code: bool) -> None:
-    patterns = [*SMALL_FILES, SAFETENSORS, *([CODE] if code else [])]
-    if parts:
-        patterns += [f"*/{SAFETENSORS}", f"*/{TORCH_BIN}"]
-    place = snapshot(name, revision, patterns)
-    if not any(place.glob(SAFETENSORS)):
-        snapshot(name, revision, [*patterns, TORCH_BIN])
-
-
 _SHAPES: dict[str, tuple[Callable[[object], bool], str]] = {
     "model_type": (lambda value: isinstance(value, str), "a text is wanted"),
     "architectures": (
@@ -534,6 +388,13 @@ def read_configuration(path: Path) -> dict[str, Any]:
     ]
     raise_faults(EncoderError, f"{path}: this is no configuration of a model", faults, hint=hint)
     return content
+
+
+def model_type_of(config: Mapping[str, Any]) -> str | None:
+    """The type of model; a folder of timm has none, and is read by the wrapper of `transformers`."""
+    if config.get("model_type"):
+        return str(config["model_type"])
+    return "timm_wrapper" if "architecture" in config and "pretrained_cfg" in config else None
 
 
 def read_modules(folder: Path) -> list[dict[str, Any]]:
@@ -694,3 +555,281 @@ def hash_state(state: Mapping[str, Tensor]) -> str:
         digest.update(f"{name}:{tensor.dtype}:{tuple(tensor.shape)};".encode())
         digest.update(tensor.reshape(-1).view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
+
+
+# What the configurations of a model may say, and what never happens while a library reads the model.
+#
+# Libraries take much from a configuration as it is: arguments of their functions, names of classes, places of files.
+# Whoever wrote a model must not decide by it what runs here, nor which other files are read. So, for every model whose
+# code the user has not trusted (`?code=trusted`), of every family:
+#
+# - a key that can name code, a path outside the folder, or an address is refused by its name;
+# - where a configuration holds arguments of functions, texts reach the library under known keys only (numbers, true,
+#   false and null name nothing);
+# - should a library get at code all the same, in a file of Python or in a pickle, that code does not run
+#   (`without_code`).
+
+CHECKED = ("*config*.json", "modules.json", "*.index.json")
+"""The files of a model in which libraries look for more than vocabularies."""
+
+_CODE = "runs code that comes with the model, or from elsewhere"
+_PLACE = "names a place outside the folder of the model"
+_TOO_MUCH = "would take this machine's time or memory before it is compared with the weights"
+_UNKNOWN = "is handed to a library as it is, and no such setting is known here"
+
+_REFUSED = {
+    **dict.fromkeys(("trust_remote_code", "custom_load", "allow_all_kernels", "use_kernels", "kernel_config"), _CODE),
+    **dict.fromkeys(("megatron_config", "custom_generate"), _CODE),
+    **dict.fromkeys(
+        ("checkpoint_path", "pretrained_cfg_overlay", "use_pretrained_backbone", "audio_tokenizer"), _PLACE
+    ),
+    **dict.fromkeys(("audio_tokenizer_name_or_path", "gguf_file", "adapter_kwargs", "_adapter_model_path"), _PLACE),
+    **dict.fromkeys(("cache_dir", "cache_file", "covariance_file", "offload_folder", "shadow_model"), _PLACE),
+}
+"""Keys that may only be empty, at any depth: what timm, transformers, sentence-transformers and peft do with them."""
+_MOST = {
+    **dict.fromkeys(
+        ("num_hidden_layers", "num_layers", "n_layer", "n_layers", "encoder_layers", "decoder_layers"), 1_000
+    ),
+    **dict.fromkeys(("layers", "depth"), 1_000),
+    **dict.fromkeys(("height", "width"), 16_384),
+}
+"""Numbers that cost time or memory before anything else of the model is looked at, and the most that is believed."""
+_KERNELS = "_implementation"
+"""`attn_implementation: "OWNER/NAME"` and its kin fetch compiled code from the hub."""
+_ACTIVATIONS = frozenset({"activation_fn", "activation_function", "default_activation_function"})
+_ACTIVATION = re.compile(r"torch\.nn\.(modules\.\w+\.)?[A-Z]\w*")
+_MODULE_TYPE = re.compile(r"(sentence_transformers|pylate)(\.\w+)*\.[A-Z]\w*")
+"""A class; not a module that the library has imported, whose `load` would be called."""
+
+_ADDRESS = re.compile(r"(?i)([a-z][a-z0-9+.-]*://|(hf[-_]hub|local[-_]dir|file):|[a-z]:[\\/]|/+\w|~\w*/|\\\\)")
+_SAID = frozenset(
+    {"_name_or_path", "name_or_path", "chat_template", "added_tokens_decoder", "id2label", "label2id", "prompts"}
+    | {"license", "license_link", "license_name", "origin_url", "paper_ids", "homepage", "citation", "description"}
+)
+"""Keys of texts that no library opens: words for people, labels, tokens, and where a model once was."""
+_OLD = frozenset({"tokenizer_file", "special_tokens_map_file", "vocab_file", "merges_file", "added_tokens_file"})
+"""Old tokenizers say here where their files were; libraries of today look beside the configuration instead."""
+
+_ARGUMENTS = frozenset(f"{part}_{end}" for part in ("model", "tokenizer", "processor", "config")
+                       for end in ("args", "kwargs"))  # fmt: skip
+"""In `sentence_bert_config.json` and its kin: arguments of `from_pretrained`."""
+_ARGUMENT_TEXTS = frozenset(
+    {"attn_implementation", "dtype", "torch_dtype", "padding_side", "truncation_side", "padding", "truncation"}
+    | {"backend", "default_task", "default_prompt_name"}
+)
+_ADAPTER_TEXTS = frozenset(
+    {"peft_type", "task_type", "bias", "base_model_name_or_path", "revision", "peft_version", "auto_mapping"}
+    | {"init_lora_weights", "init_weights", "target_modules", "exclude_modules", "modules_to_save", "layers_pattern"}
+    | {"feedforward_modules", "target_parameters", "rank_pattern", "alpha_pattern", "trainable_token_indices"}
+    | {"corda_method", "lora_type", "decompose_method", "block_share", "trainable_tokens"}
+)
+_HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
+_OPENCLIP_TOKENIZER = {"clean": str, "language": str, "reduction_mask": str, "strip_sep_token": bool}
+"""What `text_cfg.tokenizer_kwargs` may hold; all else goes on to `AutoTokenizer.from_pretrained`."""
+
+
+def check_configurations(folders: Sequence[Path], allow: str = "", *, base_elsewhere: bool = False) -> None:
+    """Check the configurations in the folders of a model whose code is not trusted."""
+    for folder in folders:
+        for path in sorted({path for pattern in CHECKED for path in folder.glob(pattern) if path.is_file()}):
+            if path.name != "open_clip_config.json":  # open_clip alone reads it: `check_openclip`
+                _refuse(path, _faults(path, read_json(path), base_elsewhere), allow)
+
+
+def check_openclip(path: Path, content: Any, *, own: bool = False) -> None:
+    """Check a configuration of open_clip."""
+    model = content.get("model_cfg") if isinstance(content, Mapping) else None
+    model = model if isinstance(model, Mapping) else {}
+    text, vision = model.get("text_cfg"), model.get("vision_cfg")
+    if not isinstance(text, Mapping) or not isinstance(vision, Mapping):
+        raise EncoderError(
+            f"{path}: this is no configuration of a model of open_clip: model_cfg with text_cfg and vision_cfg is "
+            "wanted.",
+            hint="the file is damaged, or of another program; fetch the model again",
+        )
+    arguments = text.get("tokenizer_kwargs") or {}
+    faults = [
+        _fault(f"tokenizer_kwargs.{key}", value, _REFUSED.get(key, _UNKNOWN))
+        for key, value in (arguments.items() if isinstance(arguments, Mapping) else [("", arguments)])
+        if value is not None and not isinstance(value, _OPENCLIP_TOKENIZER.get(key, ()))
+    ]
+    names = () if own else ("hf_model_name", "hf_tokenizer_name")
+    faults += [_fault(f"text_cfg.{key}", text[key], _PLACE) for key in names
+               if text.get(key) and not _is_hub_name(text[key]) and not _is_inside(text[key], path.parent)]  # fmt: skip
+    backbone = vision.get("timm_model_name")
+    if backbone and not re.fullmatch(r"[\w.-]+", str(backbone)):  # "local-dir:FOLDER", "hf-hub:OWNER/NAME"
+        faults.append(_fault("vision_cfg.timm_model_name", backbone, _PLACE))
+    known = ("hf_model_name", "hf_tokenizer_name", "timm_model_name", "tokenizer_kwargs")
+    rest = {**content, "model_cfg": {**model, "text_cfg": _without(text, known), "vision_cfg": _without(vision, known)}}
+    _refuse(path, [*faults, *_faults(path, rest)], "")
+
+
+@contextmanager
+def without_code(name: str) -> Iterator[None]:
+    """Around the reading of a model whose code is not trusted: code that comes with it does not run."""
+    _install()
+    stopped: list[str] = []
+    token = _STOPPED.set(stopped)
+    fault: BaseException | None = None
+    try:
+        with _nobody_asked():
+            yield
+    except Exception as raised:
+        fault = raised
+    finally:
+        _STOPPED.reset(token)
+    if stopped:
+        raise CodeNotTrustedError(
+            f"{name}: it has code of its own ({stopped[0]}), and nobody has said that it may run: it did not.",
+            hint="read that code; models of transformers and sentence-transformers take ?code=trusted",
+            code="code-nobody-said-run",
+        ) from fault
+    if fault is not None:
+        raise fault
+
+
+@contextmanager
+def untrusted(name: str) -> Iterator[None]:
+    """Around `from_pretrained(name)` of a model that is no encoder: its configurations are checked, no code runs."""
+    folder = Path(name)
+    check_configurations([folder] if folder.is_dir() else [])
+    with without_code(name):
+        yield
+
+
+def _faults(path: Path, content: Any, base_elsewhere: bool = False) -> list[str]:
+    """What is refused in one configuration."""
+    if path.name == "modules.json":
+        return _module_faults(content)
+    if path.name.endswith(".index.json"):
+        files = content.get("weight_map") if isinstance(content, Mapping) else None
+        names = sorted({str(name) for name in files.values()}) if isinstance(files, Mapping) else []
+        return [_fault("weight_map", name, _PLACE) for name in names if re.search(r"[\\/]", name)]
+    faults = []
+    for keys, value in _leaves(content):
+        key = next((key for key in reversed(keys) if not key.isdecimal()), "")
+        shown = ".".join(keys)
+        is_base = base_elsewhere and key == "base_model_name_or_path" and "://" not in str(value)
+        if reason := next((_REFUSED[part] for part in keys if part in _REFUSED), None):
+            if value:
+                faults.append(_fault(shown, value, reason))
+        elif isinstance(value, int | float) and value > _MOST.get(key, value):
+            faults.append(_fault(shown, value, _TOO_MUCH))
+        elif not isinstance(value, str) or not value:
+            continue
+        elif path.name == "adapter_config.json" and not _ADAPTER_TEXTS.intersection(keys):
+            if (key, value) != ("megatron_core", "megatron.core"):  # what peft writes into each; it is a module
+                faults.append(_fault(shown, value, _UNKNOWN))
+        elif path.name.startswith("sentence_") and keys[0] in _ARGUMENTS and key not in _ARGUMENT_TEXTS:
+            faults.append(_fault(shown, value, _UNKNOWN))
+        elif _names_code(keys, key, value):
+            faults.append(_fault(shown, value, _CODE))
+        elif is_base or _SAID.intersection(keys) or key.endswith(("_token", "_tokens")):
+            continue
+        elif _leads_outside(value, path.parent) and not (key in _OLD and not Path(value).exists()):
+            faults.append(_fault(shown, value, _PLACE))
+    return faults
+
+
+def _names_code(keys: Sequence[str], key: str, value: str) -> bool:
+    if any(part.endswith(_KERNELS) for part in keys):
+        return "/" in value
+    return key in _ACTIVATIONS and "." in value and not _ACTIVATION.fullmatch(value)
+
+
+def _module_faults(content: Any) -> list[str]:
+    modules = [module for module in content if isinstance(module, Mapping)] if isinstance(content, list) else []
+    return [_fault("type", module.get("type"), _CODE) for module in modules
+            if not _MODULE_TYPE.fullmatch(str(module.get("type", "")))]  # fmt: skip
+
+
+def _leaves(content: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """The values in a configuration that hold no others, each with its keys. Without recursion: files can be deep."""
+    waiting: list[tuple[tuple[str, ...], Any]] = [((), content)]
+    while waiting:
+        keys, value = waiting.pop()
+        if isinstance(value, Mapping):
+            waiting += [((*keys, str(key)), inner) for key, inner in reversed(list(value.items()))]
+        elif isinstance(value, list):
+            waiting += [((*keys, str(number)), inner) for number, inner in reversed(list(enumerate(value)))]
+        elif keys:
+            yield keys, value
+
+
+def _leads_outside(value: str, folder: Path) -> bool:
+    if ".." in re.split(r"[\\/]", value):
+        return True
+    return "\n" not in value and _ADDRESS.match(value) is not None and not _is_inside(value, folder)
+
+
+def _is_inside(value: object, folder: Path) -> bool:
+    """Whether a text is the path of something in the folder, written in full."""
+    path = Path(str(value))
+    return path.is_absolute() and path.resolve().is_relative_to(folder.resolve())
+
+
+def _is_hub_name(value: object) -> bool:
+    """Whether a text can only be a name on the hub: not a folder that lies here by chance, or on purpose."""
+    return isinstance(value, str) and _HUB_NAME.fullmatch(value) is not None and not Path(value).exists()
+
+
+def _without(values: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if key not in keys}
+
+
+def _fault(key: str, value: object, reason: str) -> str:
+    shown = str(value)
+    return f"{key}={shown[:80]!r}{'…' if len(shown) > 80 else ''} {reason}"
+
+
+def _refuse(path: Path, faults: Sequence[str], allow: str) -> None:
+    hint = "a model needs no such entry: take it out, or fetch the model from where its makers keep it"
+    trust = f"; if you have read it, and trust who made it: {allow}" if allow else ""
+    raise_faults(
+        EncoderError, f"{path}: this configuration is refused", faults, hint=hint + trust, code="configuration-refused"
+    )
+
+
+_STOPPED: ContextVar[list[str] | None] = ContextVar("code that was stopped while a model is read", default=None)
+_is_installed = False
+
+
+def _install() -> None:
+    """Watch what Python runs, from now on; a hook of `sys.addaudithook` stays, and asks one variable."""
+    global _is_installed
+    if not _is_installed:
+        _is_installed = True
+        sys.addaudithook(_watch)
+
+
+def _watch(event: str, arguments: tuple[Any, ...]) -> None:
+    """Stop what the reading of weights and configurations never needs: classes in pickles, and fetched Python files."""
+    if event not in ("exec", "pickle.find_class"):
+        return
+    stopped = _STOPPED.get()
+    if stopped is None:
+        return
+    if event == "pickle.find_class":
+        what = "{}.{} in a pickle".format(*arguments)
+    else:
+        what = str(getattr(arguments[0], "co_filename", ""))
+        if "transformers_modules" not in re.split(r"[\\/]", what):  # where transformers copies code before it runs
+            return
+        what = re.split(r"[\\/]", what)[-1]
+    stopped.append(what)
+    raise RuntimeError(f"{what}: code of a model that nobody has trusted")
+
+
+@contextmanager
+def _nobody_asked() -> Iterator[None]:
+    """transformers asks on the terminal whether code may run, where a library between does not say it: it may not."""
+    asking: Any = sys.modules.get("transformers.dynamic_module_utils")
+    before = getattr(asking, "TIME_OUT_REMOTE_CODE", 0)
+    if before:
+        asking.TIME_OUT_REMOTE_CODE = 0  # seconds; with none it refuses at once
+    try:
+        yield
+    finally:
+        if before:
+            asking.TIME_OUT_REMOTE_CODE = before

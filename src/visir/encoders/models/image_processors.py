@@ -369,7 +369,14 @@ def image_processor(
     folder: Path, backend: str | None, patches: int | None = None, *, code: bool = False
 ) -> ImageProcessor | NaFlexProcessor:
     """The image processor saved in a model's folder."""
-    processor = _load(folder, backend or BACKENDS[0], code)
+    from transformers import AutoImageProcessor
+
+    # The keyword was renamed within version 5, and the old one warns; unknown keywords are swallowed silently.
+    renamed, wanted = find_spec("transformers.image_processing_backends") is not None, backend or BACKENDS[0]
+    choice: dict[str, Any] = {"backend": wanted} if renamed else {"use_fast": wanted == "torchvision"}
+    choice["trust_remote_code"] = code  # unless it is told no, transformers asks on the terminal
+    with only_errors():  # it warns that there is no other implementation
+        processor: Any = AutoImageProcessor.from_pretrained(folder, **choice)
     _check_channels(folder, processor)
     runs_on = backend_of(processor)
     if backend not in (None, runs_on):
@@ -407,17 +414,6 @@ def _check_channels(folder: Path, processor: Any) -> None:
                 f"{', and none of them 0' if name == 'image_std' else ''}.",
                 hint="fetch that file again from where the model comes",
             )
-
-
-def _load(folder: Path, backend: str, code: bool) -> Any:
-    from transformers import AutoImageProcessor
-
-    # The keyword was renamed within version 5, and the old one warns; unknown keywords are swallowed silently.
-    renamed = find_spec("transformers.image_processing_backends") is not None
-    choice: dict[str, Any] = {"backend": backend} if renamed else {"use_fast": backend == "torchvision"}
-    choice["trust_remote_code"] = code  # unless it is told no, transformers asks on the terminal
-    with only_errors():  # it warns that there is no other implementation
-        return AutoImageProcessor.from_pretrained(folder, **choice)
 
 
 class ImageProcessor:

@@ -15,16 +15,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL.Image import Image
 
 from visir.encoders.base import Encoder
 from visir.encoders.devices import pick_device
 from visir.encoders.intake import InputBatch, TextLimit
-from visir.encoders.models.hub import ModelFiles, load_model, loading, one_of, positive_number, template_of
+from visir.encoders.models.hub import (
+    ModelFiles,
+    load_model,
+    loading,
+    one_of,
+    positive_number,
+    read_configuration,
+    template_of,
+)
 from visir.encoders.models.image_processors import backend_of, processor_values
 from visir.encoders.models.precision import inference, to_vectors
 from visir.encoders.models.text_inputs import token_counts, vocabulary_hash
+from visir.encoders.models.transformers_models import retrieval_class
 from visir.errors import EncoderError, ImageError, TextError, VisirError
+from visir.options import split_options
 from visir.records import EncoderCard, Modality, Role, TokenVectors, VectorForm
 
 if TYPE_CHECKING:
@@ -148,13 +157,9 @@ class LateInteractionEncoder(Encoder):
     batch_size = 8
 
     def __init__(self, name: str, model: Any, files: ModelFiles, settings: Mapping[str, Any], device: str) -> None:
-        # asked: The values of the options of the name.
-        self._model, self._device, self._vectors, self._template = (
-            model,
-            device,
-            settings["vectors"],
-            settings["template"],
-        )
+        # settings: The values of the options of the name.
+        self._model, self._device = model, device
+        self._vectors, self._template = settings["vectors"], settings["template"]
         self.in_lanes = device == "cpu"
         self._processor = _processor_of(files.folder, settings["processor"], settings["image_tokens"])
         self._tokenizer: Any = self._processor.tokenizer
@@ -249,6 +254,7 @@ class LateInteractionEncoder(Encoder):
     def _collated(self, prepared: Sequence[Mapping[str, Tensor]]) -> Inputs:
         """One batch of pictures that were prepared one by one: as the processor makes it of all at once."""
         import torch
+        from torch.nn.functional import pad
 
         side, width = self._tokenizer.padding_side, max(inputs["input_ids"].shape[1] for inputs in prepared)
         batch: Inputs = {}
@@ -256,13 +262,13 @@ class LateInteractionEncoder(Encoder):
             values = [inputs[name] for inputs in prepared]
             if name in _PADDED:
                 filling = int(self._tokenizer.pad_token_id) if name == "input_ids" else 0
-                values = [_pad(value, width - value.shape[-1], value.ndim - 1, side, filling) for value in values]
-                batch[name] = torch.cat(values, 1 if name == "position_ids" and values[0].ndim == 3 else 0)
-            else:
-                if len({value.shape[1:] for value in values}) > 1:  # as many patches or tiles as the picture needs
-                    most = max(value.shape[1] for value in values)
-                    values = [_pad(value, most - value.shape[1], 1, "right", 0) for value in values]
-                batch[name] = torch.cat(values)
+                lacking = [width - value.shape[-1] for value in values]
+                ends = [(0, count) if side == "right" else (count, 0) for count in lacking]
+                values = [pad(value, end, value=filling) for value, end in zip(values, ends, strict=True)]
+            elif len({value.shape[1:] for value in values}) > 1:  # as many patches or tiles as the picture needs
+                most = max(value.shape[1] for value in values)
+                values = [pad(value, (0, 0) * (value.ndim - 2) + (0, most - value.shape[1])) for value in values]
+            batch[name] = torch.cat(values, 1 if name == "position_ids" and values[0].ndim == 3 else 0)
         return batch
 
     def _image_values(self, backend: str) -> dict[str, Any]:
@@ -282,10 +288,8 @@ class LateInteractionEncoder(Encoder):
 
     def _text_values(self) -> dict[str, Any]:
         """Everything that is done to a text, as plain values, for the card. `{}` is its place in the prompt."""
-        prompts = {
-            role: str(self._tokenizer.decode(self._tokens(["{}"], role)["input_ids"][0]))
-            for role in ("query", "document")
-        }
+        roles: tuple[Role, ...] = ("query", "document")
+        prompts = {role: str(self._tokenizer.decode(self._tokens(["{}"], role)["input_ids"][0])) for role in roles}
         return {
             "tokenizer": type(self._tokenizer).__name__.removesuffix("Fast"),
             "vocabulary": vocabulary_hash(self._tokenizer),
@@ -299,15 +303,11 @@ class LateInteractionEncoder(Encoder):
         if not self.distinguishes_roles:
             return dict(self._processor.process_queries(text=texts))  # their authors know texts as queries only
         conversations = [[{"role": "user", "content": [{"type": "text", "text": text}]}] for text in texts]
-        return dict(
-            self._processor.apply_chat_template(
-                conversations,
-                task=role,
-                tokenize=True,
-                return_dict=True,
-                processor_kwargs={"padding": True, "return_tensors": "pt"},
-            )
+        padded = {"padding": True, "return_tensors": "pt"}
+        inputs: Any = self._processor.apply_chat_template(
+            conversations, task=role, tokenize=True, return_dict=True, processor_kwargs=padded
         )
+        return dict(inputs)
 
     def _cut(self, texts: list[str]) -> list[str]:
         encoded = self._tokenizer(texts, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
@@ -384,17 +384,6 @@ def _limit_pixels(folder: Path, processor: Any, tokens: int) -> None:
     processor.size = {**dict(processor.size), "longest_edge": pixels}
 
 
-def _pad(value: Tensor, missing: int, axis: int, side: str, filling: int) -> Tensor:
-    import torch
-
-    if missing == 0:
-        return value
-    shape = list(value.shape)
-    shape[axis] = missing
-    padding = torch.full(shape, filling, dtype=value.dtype)
-    return torch.cat([value, padding] if side == "right" else [padding, value], axis)
-
-
 def grid_positions(model: Any, inputs: Inputs, image_token: int) -> Inputs:
     """The positions of tokens for a model of the Qwen-VL family: those of a picture have a row and a column."""
     # The backbone computes them when it is called by itself; ColQwen2 was trained with them (colpali-engine, and
@@ -419,12 +408,17 @@ def token_vectors(matrices: Sequence[NDArray[Any]], dimension: int) -> TokenVect
     return TokenVectors.of([np.asarray(matrix, np.float32) for matrix in matrices])
 
 
-def load(
-    name: str, class_name: str, files: ModelFiles, options: dict[str, str], *, device: str | None, dtype: str
-) -> LateInteractionEncoder:
+OPTIONS = ("template", "max_length", "processor", "vectors", "image_tokens")
+"""What can follow the name: `vectors` says which vectors of a picture count, "all" or "image"; `image_tokens` the most
+tokens of a picture, for models of any resolution (ColQwen2); the others are those of towers."""
+
+
+def load_files(name: str, files: ModelFiles, device: str | None, dtype: str) -> LateInteractionEncoder:
     """Load the late-interaction model that lies in `files`."""
     import transformers
 
+    _, options = split_options(name, OPTIONS, error=EncoderError)
+    class_name = retrieval_class(read_configuration(files.folder / "config.json"))
     device = pick_device(device)
     settings = {
         "processor": one_of(name, options, "processor", BACKENDS),
@@ -435,5 +429,5 @@ def load(
         "dtype": dtype,
     }
     with loading(name):
-        model = load_model(name, getattr(transformers, class_name), files, dtype).to(device)
+        model = load_model(name, getattr(transformers, str(class_name)), files, dtype).to(device)
         return LateInteractionEncoder(name, model, files, settings, device)

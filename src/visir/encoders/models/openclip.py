@@ -20,8 +20,7 @@ from torch import nn
 from visir.encoders.devices import COMPILED, dtype_on_card, of_torch, pick_device
 from visir.encoders.intake import TextLimit
 from visir.encoders.loading import hub_unreachable
-from visir.encoders.models.foreign import check_configurations, check_openclip
-from visir.encoders.models.hub import hash_state, loading, template_of
+from visir.encoders.models.hub import check_configurations, check_openclip, hash_state, loading, template_of
 from visir.encoders.models.image_processors import GreyLevels, check_sliver, ramp
 from visir.encoders.models.text_inputs import (
     TOKENIZER,

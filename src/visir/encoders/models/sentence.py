@@ -23,11 +23,13 @@ from visir.encoders.models.hub import (
     ModelFiles,
     find_model,
     loading,
+    model_type_of,
     positive_number,
     read_configuration,
     trusted_code,
 )
 from visir.encoders.models.precision import inference, to_vectors
+from visir.encoders.models.refusals import refuse_cross_encoder
 from visir.encoders.models.sentence_encoder import SentenceEncoder, load
 from visir.encoders.models.sentence_loading import (
     OPTIONS,
@@ -39,16 +41,15 @@ from visir.encoders.models.sentence_loading import (
     modalities_of,
     takes_messages,
 )
-from visir.encoders.models.transformers_kinds import (
+from visir.encoders.models.transformers_models import (
     CROSS_ENCODER,
+    MULTI_VECTOR,
     SENTENCE_CLASSES,
     is_native,
     kind_of,
-    model_type_of,
-    refuse_cross_encoder,
     sentence_class,
 )
-from visir.errors import EncoderError, nearest
+from visir.errors import EncoderError, nearest, require
 from visir.files import user_path
 from visir.fingerprint import hash_json
 from visir.options import split_mark, split_options
@@ -228,13 +229,6 @@ class SentenceTokens(EncoderOver):
         return [self.sentences.tokenizer.convert_ids_to_tokens(ids[present].tolist()) for ids, present in pieces]
 
 
-def _tokens_of(sentences: Encoder, vectors: str, name: str) -> SentenceTokens:
-    """The vectors of the tokens that an encoder of sentences pools."""
-    if not isinstance(sentences, SentenceEncoder) or "text" not in sentences.modalities:
-        raise EncoderError(f"{name}: this model has no vectors of tokens to pool.", hint="leave out vectors=")
-    return SentenceTokens(sentences, vectors, name)
-
-
 # Shorter and coarser vectors of an encoder: `?dimension=256` and `?quantise=int8|binary`.
 
 Quantisation = Literal["int8", "binary"]
@@ -364,6 +358,16 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
     return load_files(name, find(name, revision), device, dtype)
 
 
+def load_saved(name: str, files: ModelFiles, device: str | None, dtype: str) -> Encoder:
+    """A model of the library that was named without `st:`, by its folder or its name on the hub."""
+    several = sentence_class(files.folder) == MULTI_VECTOR
+    called = "late-interaction" if several else "sentence-transformers"
+    require("sentence_transformers", extra="text", purpose=f"the {called} model {name}")
+    if several:  # a ColBERT
+        return load_files(name, files, device, dtype)
+    return load_files(f"st:{name}", find(f"st:{name}", files.revision), device, dtype)
+
+
 def load_files(name: str, files: ModelFiles, device: str | None, dtype: str) -> Encoder:
     """The encoder of the library that lies in `files`."""
     kind = sentence_class(files.folder)
@@ -374,11 +378,13 @@ def load_files(name: str, files: ModelFiles, device: str | None, dtype: str) -> 
     plain = {key: value for key, value in options.items() if key not in (*REDUCING, "vectors")}
     if kind == CROSS_ENCODER:
         raise refuse_cross_encoder(bare)
-    if not kind and (dual := _dual_class(files)):
-        if dual not in READ_ALIKE:
+    config = {} if kind else read_configuration(files.folder / "config.json")
+    dual = kind_of(config, files.folder) if config and is_native(model_type_of(config)) else None
+    if dual is not None and len(dual.modalities) > 1:  # saved without `modules.json`
+        if dual.class_name not in READ_ALIKE:
             raise EncoderError(
-                f"{bare}: a {dual} of transformers. sentence-transformers reads it too, but does not know how its "
-                "family pads and cuts texts, so its vectors can be others.",
+                f"{bare}: a {dual.class_name} of transformers. sentence-transformers reads it too, but does not know "
+                "how its family pads and cuts texts, so its vectors can be others.",
                 hint=f"leave st: out: {files.hub or files.folder}",
                 code="st-not-needed",
             )
@@ -395,7 +401,9 @@ def load_files(name: str, files: ModelFiles, device: str | None, dtype: str) -> 
     picked = COMPILED if is_compiled else pick_device(device)
     encoder = load(SentenceRequest(kind, name if plain == options else whole, files, plain, picked, dtype))
     if "vectors" in options and not reducing:
-        return _tokens_of(encoder, options["vectors"], name)
+        if not isinstance(encoder, SentenceEncoder) or "text" not in encoder.modalities:
+            raise EncoderError(f"{name}: this model has no vectors of tokens to pool.", hint="leave out vectors=")
+        return SentenceTokens(encoder, options["vectors"], name)
     if not reducing:
         return encoder
     if "vectors" in options or encoder.form != "dense":
@@ -407,15 +415,9 @@ def load_files(name: str, files: ModelFiles, device: str | None, dtype: str) -> 
     return ReducedEncoder(encoder, name=name, dimension=dimension, quantise=options.get("quantise"))  # type: ignore[arg-type]  # checked there
 
 
-def _dual_class(files: ModelFiles) -> str | None:
-    """The class of a model of transformers with both towers, saved without `modules.json`; None for any other."""
-    config = read_configuration(files.folder / "config.json")
-    kind = kind_of(config, files.folder) if config and is_native(model_type_of(config)) else None
-    return kind.class_name if kind is not None and len(kind.modalities) > 1 else None
-
-
 def load_cross_encoder(name: str, device: str | None, dtype: str, revision: str | None) -> CrossEncoder | None:
     """A cross-encoder of the library; None for any other of its models."""
+    require("sentence_transformers", extra="text", purpose=f"the cross-encoder {name}")
     files = find(name, revision)
     if sentence_class(files.folder) != CROSS_ENCODER:
         return None

@@ -36,7 +36,7 @@ from visir.encoders.models.sentence_loading import (
     to_model,
 )
 from visir.encoders.models.text_inputs import token_counts
-from visir.encoders.models.transformers_kinds import MULTI_VECTOR
+from visir.encoders.models.transformers_models import MULTI_VECTOR
 from visir.encoders.towers.base import TextSide
 from visir.errors import EncoderError
 from visir.records import (
@@ -54,19 +54,6 @@ from visir.records import (
 
 if TYPE_CHECKING:
     from PIL.Image import Image
-
-
-def leaves_out_prompts(model: Any) -> bool:
-    """Whether the tokens of a prompt do not enter the mean over tokens, so that the network has to know how many."""
-    return not all(getattr(module, "include_prompt", True) for module in model)
-
-
-def check_compilable(name: str, model: Any, prompts: Mapping[Role, str], *, routes: bool, mixed: bool) -> None:
-    """Raise `NotCompiledError` for a model of which no single network makes all vectors of a modality."""
-    if mixed:
-        raise cannot_compile(name, None, "it takes messages, texts with pictures, or pictures of any size")
-    if routes or (leaves_out_prompts(model) and prompts["query"] != prompts["document"]):
-        raise cannot_compile(name, None, "it computes queries in another way than documents")
 
 
 SHORTEST, STEP = 16, 8
@@ -199,8 +186,13 @@ class SentenceEncoder(SentenceModel):
         pictures = self._pictures
         if compiled:
             of_any_size = pictures is not None and not pictures.one_by_one
-            mixed = takes_messages(model) or "text+image" in self.modalities or of_any_size
-            check_compilable(self.card.name, model, prompts, routes=has_routes(model), mixed=mixed)
+            if takes_messages(model) or "text+image" in self.modalities or of_any_size:
+                reason = "it takes messages, texts with pictures, or pictures of any size"
+                raise cannot_compile(self.card.name, None, reason)
+            # Where the tokens of a prompt do not enter the mean, the network has to know how many there are.
+            leaves_out = not all(getattr(module, "include_prompt", True) for module in model)
+            if has_routes(model) or (leaves_out and prompts["query"] != prompts["document"]):
+                raise cannot_compile(self.card.name, None, "it computes queries in another way than documents")
             self._towers = {modality: self._tower(modality, prompts["document"]) for modality in self.modalities}
         if pictures is not None and not pictures.any_resolution:
             from PIL import Image as pil

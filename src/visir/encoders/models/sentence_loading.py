@@ -26,7 +26,6 @@ from visir.encoders.models.hub import (
     complete_weights,
     loading,
     no_progress_bar,
-    other_repositories,
     positive_number,
     read_configuration,
     read_modules,
@@ -36,6 +35,7 @@ from visir.encoders.models.hub import (
 )
 from visir.encoders.models.image_processors import check_sliver, processor_values
 from visir.encoders.models.late_interaction import check_no_marks
+from visir.encoders.models.own_code import other_repositories
 from visir.encoders.models.text_inputs import (
     TextInputs,
     TokenRules,
@@ -46,11 +46,11 @@ from visir.encoders.models.text_inputs import (
     token_counts,
     vocabulary_hash,
 )
-from visir.encoders.models.transformers_kinds import (
+from visir.encoders.models.transformers_models import (
     CROSS_ENCODER,
-    DUAL_FAMILIES,
     MODULES_FILE,
     MULTI_VECTOR,
+    ROWS,
     positions,
 )
 from visir.encoders.towers.base import Inputs, TowerReader
@@ -354,36 +354,6 @@ def as_texts(texts: Sequence[str], model: Any) -> list[Any]:
     return [text if infer_modality(text) == "text" else {"text": text} for text in texts]
 
 
-@dataclass(frozen=True)
-class PictureShapes:
-    """Which pictures a model takes, so that one that it would not take is named before it meets others in a batch."""
-
-    # To how many pixels the shorter side of a picture is scaled; None where that is not the rule.
-    shortest_edge: int | None
-    any_resolution: bool  # whether the model sees a picture at its own proportions
-
-    @classmethod
-    def of(cls, model: Any) -> PictureShapes:
-        """By the settings of the model's image processor."""
-        processor = _image_processor(model)
-        settings = {} if processor is None else processor.to_dict()
-        size = dict(settings.get("size") or {}) if settings.get("do_resize", True) else {}
-        # With both, Qwen's processors mean the least and the largest number of pixels of a picture.
-        edge = None if "longest_edge" in size else size.get("shortest_edge")
-        merges = hasattr(processor, "merge_size")  # Qwen's, where no chat is written around pictures
-        return cls(edge if isinstance(edge, int) else None, takes_messages(model) or merges)
-
-    def check(self, image: Image) -> None:
-        """Raise `ImageError` for a picture that the model does not take."""
-        check_sliver(image, self.shortest_edge)
-        if self.any_resolution and max(image.size) > _LONGEST * min(image.size):
-            raise ImageError(
-                f"an image of {image.width} × {image.height} pixels is too narrow: one side is more than {_LONGEST} "
-                "times the other.",
-                hint="crop it, or set it aside (--skip-broken)",
-            )
-
-
 class SentencePictures:
     """Pictures on their way into a model."""
 
@@ -392,18 +362,26 @@ class SentencePictures:
     # the picture as (height, width, 3) bytes, or with `sees_batches` as it is, and the library sees the whole batch.
 
     def __init__(self, model: Any, sees_batches: bool = False) -> None:
-        self._model, self._sees_batches = model, sees_batches
-        self._shapes = PictureShapes.of(model)
+        self._model, self._sees_batches, self._processor = model, sees_batches, _image_processor(model)
+        settings = {} if self._processor is None else self._processor.to_dict()
+        size = dict(settings.get("size") or {}) if settings.get("do_resize", True) else {}
+        # With both, Qwen's processors mean the least and the largest number of pixels of a picture.
+        edge = None if "longest_edge" in size else size.get("shortest_edge")
+        self._shortest_edge = edge if isinstance(edge, int) else None
+        # Whether the model sees a picture at its own proportions: Qwen's merge patches, chat or none around them.
+        self.any_resolution = takes_messages(model) or hasattr(self._processor, "merge_size")
         self.one_by_one = not sees_batches and not takes_messages(model) and self._same_alone()
-
-    @property
-    def any_resolution(self) -> bool:
-        """Whether the model sees a picture at its own proportions."""
-        return self._shapes.any_resolution
 
     def prepare(self, image: Image) -> Pixels:
         """One RGB picture: its pixels as the model wants them, or as they are."""
-        self._shapes.check(image)
+        # One that the model would not take is named before it meets others in a batch.
+        check_sliver(image, self._shortest_edge)
+        if self.any_resolution and max(image.size) > _LONGEST * min(image.size):
+            raise ImageError(
+                f"an image of {image.width} × {image.height} pixels is too narrow: one side is more than {_LONGEST} "
+                "times the other.",
+                hint="crop it, or set it aside (--skip-broken)",
+            )
         if self._sees_batches:
             return image  # type: ignore[return-value]  # what pixels are is the encoder's affair
         if not self.one_by_one:
@@ -425,10 +403,9 @@ class SentencePictures:
 
     def values(self) -> dict[str, Any]:
         """The settings of the model's image processor, for the card."""
-        processor = _image_processor(self._model)
-        if processor is None:
+        if self._processor is None:
             return {"processor": type(self._model.processor).__name__}
-        return processor_values(processor)
+        return processor_values(self._processor)
 
     def _same_alone(self) -> bool:
         from PIL import Image as images
@@ -449,14 +426,6 @@ class SentencePictures:
             return False
 
 
-def message_values(model: Any) -> dict[str, Any]:
-    """How a model that takes messages is spoken to: a hash over its chat template; empty for other models."""
-    if not takes_messages(model):
-        return {}
-    template = getattr(model.processor, "chat_template", None)
-    return {"chat_template": hashlib.blake2b(str(template).encode(), digest_size=8).hexdigest()}
-
-
 def to_model(features: Features, device: Any) -> Features:
     """The tensors on the model's device."""
     move: Callable[[Any], Any] = lambda value: value.to(device) if hasattr(value, "to") else value  # noqa: E731
@@ -470,13 +439,13 @@ def _image_processor(model: Any) -> Any:
     return processor if isinstance(processor, BaseImageProcessor) else getattr(processor, "image_processor", None)
 
 
-_PROMPTS = ("prompt", "query_prompt", "document_prompt")
+_ROLE_PROMPTS = ("query_prompt", "document_prompt")
 REDUCING = ("dimension", "quantise")
 """Options that change dense vectors afterwards."""
 OPTIONS: Mapping[str, tuple[str, ...]] = {
     MULTI_VECTOR: ("template", "query_length", "document_length", *CODE_OPTIONS),
     CROSS_ENCODER: ("max_length", "prompt", *CODE_OPTIONS),
-    "": ("template", "max_length", *_PROMPTS, *CODE_OPTIONS, *REDUCING, "vectors"),
+    "": ("template", "max_length", "prompt", *_ROLE_PROMPTS, *CODE_OPTIONS, *REDUCING, "vectors"),
 }
 """What may follow the name of a model, by the class of the library; "" is every other one."""
 NO_PROMPT = "none"
@@ -576,8 +545,11 @@ class SentenceRequest:
         """The model's card."""
         both = {str(role): prompt for role, prompt in prompts.items()}
         prompt = both["query"] if both["query"] == both["document"] else both
-        spoken = {**message_values(model), **(more or {})}
-        before_pictures = {"prompt": prompt} if prompt and takes_messages(model) else {}
+        spoken, before_pictures = dict(more or {}), {}
+        if takes_messages(model):
+            template = str(getattr(model.processor, "chat_template", None)).encode()
+            spoken = {"chat_template": hashlib.blake2b(template, digest_size=8).hexdigest(), **spoken}
+            before_pictures = {"prompt": prompt} if prompt else {}
         return self.plain_card(
             family,
             {} if images is None else {**images, **spoken, **before_pictures},
@@ -645,7 +617,7 @@ def _unused(model_class: type[Any]) -> Sequence[str]:
     """The weights of a class that the library never computes: its own modules pool what a text model gives."""
     if model_class.__name__.endswith("ForSequenceClassification"):
         return ()  # a cross-encoder: its classifier reads the pooler
-    if family := DUAL_FAMILIES.get(model_class.__name__):
+    if family := ROWS.get(model_class.__name__):
         return [f"{module}.*" for module in family.unused]
     return () if hasattr(model_class, "get_image_features") else ("pooler.*", "*.pooler.*")
 

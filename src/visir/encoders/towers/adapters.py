@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from visir.encoders.checkpoints import read_weights, save_weights
 from visir.encoders.families import ADAPTER_FILE
-from visir.encoders.models.foreign import check_configurations
+from visir.encoders.models.hub import check_configurations
 from visir.errors import ConfigurationError, EncoderError, nearest, require
 from visir.records import EncoderCard
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visir.collections import open_source
-from visir.encoders.models.foreign import untrusted
+from visir.encoders.models.hub import untrusted
 from visir.encoders.models.small import words
 from visir.errors import ConfigurationError, require
 from visir.records import Collection
