@@ -38,8 +38,8 @@ def advise(encoder: Encoder, items: Items, role: Role) -> None:
         faster = "is about 1.2 times as fast, with --dtype int8 twice."
         if has_bfloat16_units():
             faster = (
-                "with --dtype bfloat16 is three to four times as fast on this processor; vectors differ (1 - cosine) by "
-                "up to 1e-4, which moves the nearest neighbour of up to 2 %."
+                "with --dtype bfloat16 is three to four times as fast on this processor; vectors differ (1 - cosine) "
+                "by up to 1e-4, which moves the nearest neighbour of up to 2 %."
             )
         output.note(f"{len(items):,} {items.modality}s with PyTorch on the CPU: --device openvino {faster}")
 

@@ -616,7 +616,7 @@ def whole_model(encoder: Any) -> WholeModel | str:
 
     files: dict[str, bytes] = {}
     for each in sides:
-        files |= each.files() if each._files is None else each._files
+        files |= each.files()
     kind = getattr(transformers, name)
     with random_weights():
         model = kind(kind.config_class.from_dict(orjson.loads(files.pop("config.json")))).eval()
@@ -629,7 +629,7 @@ def whole_model(encoder: Any) -> WholeModel | str:
 
 def _with_temperature(model: Any, encoder: Any) -> Any:
     """The model with the temperature, and the bias, that the objective stood at."""
-    temperature, bias = encoder.own_temperature(), encoder.own_bias()
+    temperature, bias = encoder.temperature, encoder.bias
     if temperature and hasattr(model, "logit_scale"):
         model.logit_scale.data.fill_(math.log(1 / temperature))
     if bias is not None and hasattr(model, "logit_bias"):

@@ -203,7 +203,7 @@ class Dense(Form[Embeddings]):
         """Return the vectors of rows of the first part, for one query. To give their pages back costs as much as to
         score them, so that is done after as many vectors as are read at once for many queries."""
         source: Any = rows.parts[0].vectors
-        vectors = source.view(np.ndarray)[wanted].astype(np.float32, copy=False)
+        vectors: NDArray[np.float32] = source.view(np.ndarray)[wanted].astype(np.float32, copy=False)
         if self.similarity == "cosine":
             lengths = lengths_of(vectors)
             loops_for(vectors.size, "divide_rows").divide_rows(vectors, lengths)
