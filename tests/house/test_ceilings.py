@@ -27,8 +27,8 @@ CEILINGS: dict[str, tuple[int, int]] = {
         54,
         18_900,
     ),  # shops (from products); a million rows by columns; tables in archives; ir_datasets; rows without anything
-    "encoders": (49, 19_250),  # lanes; two methods beside those of 0.1.0; claims; uploads that failed are kept
-    "training + sparse": (32, 11_200),  # losses for the trainers of sentence-transformers (560 lines)
+    "encoders": (50, 19_100),  # one reader of transformers; BLIP, refusals and foreign code beside its table
+    "training + sparse": (36, 10_650),
     "robustness + shortcuts": (26, 4_250),
     "retrieval": (
         49,
