@@ -94,18 +94,10 @@ PARTS: dict[str, Part] = {
     "objectives": Part(
         "visir.training.losses",
         "What is minimised in training.",
-        tuple(
-            f"visir.training.losses.{name}"
-            for name in (
-                "InfoNCE",
-                "Triplet",
-                "IFM",
-                "Cosine",
-                "LTD",
-                "ITD",
-            )
-        )
-        + ("visir.training.trainer_losses.ObjectiveLoss", "visir.sparse.trainer_loss.D2SLoss"),
+        (
+            *(f"visir.training.losses.{name}" for name in ("InfoNCE", "Triplet", "IFM", "Cosine", "LTD", "ITD")),
+            *("visir.training.trainer_losses.ObjectiveLoss", "visir.sparse.trainer_loss.D2SLoss"),
+        ),
     ),
     "training-loop": Part(
         "visir.training: the loop",
