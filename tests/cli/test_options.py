@@ -84,6 +84,7 @@ def test_every_verb_prints_json_and_can_be_quiet() -> None:
 STUDIES = (
     "evaluate", "compare", "explain", "stress", "classify", "profile", "probe", "granularity", "truncation",
     "products evaluate", "sessions describe", "sessions ab-test", "shortcuts audit", "sessions predict", "report",
+    "publish",
 )  # fmt: skip
 """Verbs that return a report: each has `--json`, `--out`, `--replace` and `--latex`."""
 GOES_ON = {

@@ -151,7 +151,7 @@ def test_a_build_that_was_killed_is_noticed_and_one_that_failed_leaves_nothing(
     QdrantEngine.create(
         "photos",
         [Space("dense", 12)],
-        KINDS.get("qdrant").index().settings_type(url=server.url),  # type: ignore[attr-defined]
+        KINDS.get("qdrant").settings_type(url=server.url),
         "someone",
     )
     with refused(EngineError, "photos", "at", code="build-killed-still-running") as caught:
@@ -318,7 +318,7 @@ def test_a_collection_is_split_and_copied_as_the_settings_say(server: WireServer
 
 
 def test_settings_say_what_they_do(server: WireServer, tmp_path: Path) -> None:
-    names = {name for name, _, about in described(KINDS.get("qdrant").index().settings_type) if about}  # type: ignore[attr-defined]
+    names = {name for name, _, about in described(KINDS.get("qdrant").settings_type) if about}
     assert {"url", "collection", "shards", "replicas", "timeout", "retries", "ef_search"} <= names
     with refused(ConfigurationError, "url", "text", "not 7", hint=False):
         build_index(random_dense("image", 5, 1), "qdrant", url=7)

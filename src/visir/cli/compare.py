@@ -333,7 +333,7 @@ def publish(results: Annotated[list[Path], argument("RESULT…")], call: Call) -
         results: Folders that visir evaluate --out or visir classify --out wrote, folders that hold such folders, and
             packed results of others (JSON).
         out: Where to write: a new folder for the site; or, of one result, FILE.json, which others can add to theirs.
-        data: A collection that was searched: pages of its results show pictures.
+        data: A collection: one that was searched; pages of its results show pictures.
     """
     from visir.errors import ConfigurationError, raise_faults
 

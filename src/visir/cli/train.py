@@ -14,7 +14,6 @@ from visir.cli import output
 from visir.cli.options import argument, complete_model, of, option
 from visir.cli.verbs import Call, calls, examples, heading
 from visir.display import counted
-from visir.storage.disk import files_below
 from visir.terminal import safe
 
 if TYPE_CHECKING:
@@ -321,6 +320,8 @@ def export(
         upload: Upload it to this repository, with the token of your environment.
         public: A repository that is made by --upload is for everybody.
     """
+    from visir.storage.disk import files_below
+
     options = {"repository": upload} if upload and not call.given["repository"] else {}
     folder = call(model=model, results=call.given["results"] or (), out=out, **options)
     output.facts(

@@ -169,7 +169,7 @@ def export(
         >>> measured = visir.evaluate("scenes:50?size=64", heads)
         >>> folder = visir.export(heads, measured, out="for-the-hub", repository="me/heads", licence="mit")
         >>> folder.card.splitlines()[1:4]
-        ['license: mit', 'library_name: visir', 'pipeline_tag: feature-extraction']
+        ['library_name: visir', 'license: mit', 'pipeline_tag: feature-extraction']
     """
     require("huggingface_hub", extra="hub", purpose="model cards")
     if not isinstance(model, str | os.PathLike):
@@ -599,7 +599,9 @@ def whole_model(encoder: Any) -> WholeModel | str:
     if any(encoder.towers[side].backbone is None for side in SIDES):
         return "its heads lie over a frozen model"
     backbones = [encoder.towers[side].backbone for side in SIDES]
-    sides = [each for each in backbones if isinstance(each, PretrainedBackbone) and each.family == "transformers"]
+    sides = [
+        each for each in backbones if isinstance(each, PretrainedBackbone) and each.reader.family == "transformers"
+    ]
     if len(sides) < len(SIDES):
         return "its towers are of no model of transformers"
     if any(each.adapter for each in sides):

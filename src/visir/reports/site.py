@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import base64
-import csv
 import hashlib
-import io
 import json
 import re
 import unicodedata
@@ -16,10 +14,11 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from markupsafe import Markup
 
 import visir.collections as collections
-from visir.display import counted
+from visir.display import counted, csv_of
 from visir.errors import ConfigurationError
 from visir.evaluation.leaderboard import (
     FORMAT,
@@ -72,7 +71,7 @@ def publish(
         *sources: What `visir.evaluate` and `visir.classify` return, folders that they wrote, folders that hold such
             folders, and packed results of others (JSON); {name: source} names systems.
         out: Where to write: a new folder for the site; or, of one result, a file `NAME.json`. None writes nothing.
-        title: The heading of the site.
+        title: The heading; by default the names of the collections.
         data: A collection that was searched (`visir.open` takes it): pages of its results show pictures.
         pages: Whether each result gets a page of its queries and answers, where these are at hand.
         replace: Replace a site that visir wrote.
@@ -90,7 +89,8 @@ def publish(
         >>> judged = {f"q{n}": {f"d{n}": 1} for n in range(20)}
         >>> right = {query: {document: 1.0, "other": 0.5} for query, (document,) in judged.items()}
         >>> wrong = {query: {document: 0.1, "other": 0.5} for query, (document,) in judged.items()}
-        >>> first, second = (visir.evaluate(judged, run, name=name) for name, run in {"a": right, "b": wrong}.items())
+        >>> first = visir.evaluate(judged, right, name="a", measures=["P@1"])
+        >>> second = visir.evaluate(judged, wrong, name="b", measures=["P@1"])
         >>> visir.publish(second, first).table.texts()
         [['a', '1', '100.0'], ['b', '2', '0.0']]
     """
@@ -380,11 +380,7 @@ def _rows(board: Board) -> Iterator[dict[str, Any]]:
 
 
 def _csv(rows: Sequence[Mapping[str, Any]]) -> bytes:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue().encode()
+    return csv_of(pa.Table.from_pylist(list(rows)))
 
 
 def _pretty(value: Any) -> bytes:
