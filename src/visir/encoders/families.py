@@ -140,9 +140,10 @@ def family_of(name: str) -> Family:
         raise no_such_folder(name)
     prefixes = [prefix for family in every_family() for prefix in family.prefixes]
     shown = name if len(name) < 500 else f"{name[:80]}…"
+    meant = f"did you mean the folder {near}? " if (near := nearest_folder(name)) else ""
     raise EncoderError(
         f"unknown encoder {shown!r}: not a name that is known here, and no such folder.",
-        hint=f"{nearest(name.split(':')[0], prefixes)}\n{_forms()}",
+        hint=f"{meant}{nearest(name.split(':')[0], prefixes)}\n{_forms()}",
         code="not-name-known-no",
     )
 
@@ -506,6 +507,9 @@ _NEAR = 0.75
 """How near a word must be to be meant, as of difflib: "colqwn" is (0.92 to "colqwen"), "klingon" is not (0.67 to
 "laion")."""
 
+_NEAR_NAME = 0.9
+"""How near a whole name must be: "openai/clip-vit-base-patch23" is (0.96 to that of patch32)."""
+
 
 def named_like(word: str) -> tuple[str, ...]:
     """The well-known models that have this word in their names: what someone may mean who writes "clip"."""
@@ -581,7 +585,8 @@ def _known(group: str, facts: dict[str, Any]) -> KnownModel:
 def _families() -> list[KnownModel]:
     """One entry for each family: a name, or the form of its names; an example where two families have one form."""
     names: dict[str, Family] = {}
-    here = {"pixels": True, "bag-of-words": True, "mobilenet": (data_directory() / "mobilenet_v2").is_dir()}
+    free = "pixels", "colours", "bag-of-words"
+    here = dict.fromkeys(free, True) | {"mobilenet": (data_directory() / "mobilenet_v2").is_dir()}
     for family in every_family():
         form = _form(family.form)
         names[family.example if form in names else form] = family
@@ -614,9 +619,13 @@ def _of_word(word: str, listed: list[KnownModel]) -> list[KnownModel]:
     chosen = [model for model in listed if all(item in _searched(model) for item in words)]
     if chosen:
         return chosen
-    parts = {part for model in listed for part in re.split(r"[^\w.]+", f"{model.name} {model.title}".lower())}
+    titles = {model.name: "" if model.group == OF_FAMILIES else model.title for model in listed}
+    parts = {part for name, title in titles.items() for part in re.split(r"[^\w.]+", f"{name} {title}".lower())}
     close = difflib.get_close_matches(bare.lower(), parts, n=1, cutoff=_NEAR)
-    names = [model.name for model in listed if close and close[0] in _searched(model)]
+    names = difflib.get_close_matches(bare, titles, cutoff=_NEAR_NAME) or [
+        model.name for model in listed if close and close[0] in _searched(model)
+    ]
+    names.sort(key=lambda name: bool(close) and close[0] not in name.lower())
     shown = [*names[:3], *([f"{len(names) - 3} more with {close[0]!r}"] if len(names) > 3 else [])]
     raise EncoderError(
         f"no model of the list has {word!r}.",

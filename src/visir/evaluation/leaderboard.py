@@ -465,7 +465,8 @@ def _task(task: str, given: Any, faults: list[str]) -> _Task | None:
     for name, values in columns.items():
         mean = float(np.median(values) if _is_median(name) else values.mean())
         if name not in stated or abs(stated[name] - mean) > 1e-6 * max(1.0, abs(mean)):
-            faults.append(f"{where}: {name}: the values have the mean {mean:.6g}, not {stated.get(name)}")
+            other = f"not {stated[name]}" if name in stated else "and its aggregate is missing"
+            faults.append(f"{where}: {name}: the values have the mean {mean:.6g}, {other}")
     table = pa.table({"query_id": pa.array(queries), **columns})
     labels = None if units is None else pa.table({"query_id": pa.array(queries), IMAGE: pa.array(map(str, units))})
     return table, {name: float(value) for name, value in stated.items()}, labels, beyond

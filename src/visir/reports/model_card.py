@@ -450,7 +450,7 @@ def _limits(subject: Subject, results: Sequence[CardResult]) -> str:
     if "image" in encoder.modalities and (pixels := _pixels(size)):
         lines.append(f"It sees pictures of {pixels} pixels: small things in large pictures are lost.")
     if subject.languages:
-        lines.append(f"Texts in other languages than {', '.join(subject.languages)} were not tried.")
+        lines.append(f"Texts in other languages than `{'`, `'.join(subject.languages)}` were not tried.")
     else:
         lines.append("Which languages it reads is not stated; try yours before you rely on it.")
     if subject.bases:

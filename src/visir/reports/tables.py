@@ -316,7 +316,7 @@ def denominators_table(digits: Denominators) -> Table:
             notes.append(f"every row of {row_words} can come from {' or '.join(telling[:3])}")
     if digits.left_out:
         notes.append(f"no shares of queries, and not looked at: {', '.join(digits.left_out)}")
-    return Table.of(columns, rows, caption="Which numbers of queries can give the printed digits", notes=notes)
+    return Table.of(columns, rows, caption="Which usual numbers of queries can give the printed digits", notes=notes)
 
 
 def _aggregated(result: Result) -> list[str]:

@@ -252,7 +252,7 @@ def open_index(folder: str | Path) -> Index[Any]:
     if kind not in KINDS:
         raise IndexFolderError(
             f"{folder}: an index of kind {kind!r}, which this visir does not know.",
-            hint=f"{nearest(kind, KINDS)}; update visir if the index is newer, or build it again",
+            hint=f"{nearest(kind, KINDS)}; install the package that adds it, update visir, or build it again",
         )
     return opened(KINDS.get(kind), Path(folder))
 

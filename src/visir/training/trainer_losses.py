@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, ValidationError, create_model
 from torch import Tensor, distributed, nn
 from torch.nn import functional
 
 from visir.errors import ConfigurationError, require
 from visir.training.losses import WITH_NEGATIVES, Auxiliary, Contrastive, Losses, build_objective
 from visir.training.processes import Processes, pairs_of_all
+from visir.training.settings import explain_faults
 from visir.training.similarities import VectorPairs
 
 if TYPE_CHECKING:
@@ -389,12 +390,13 @@ def _tokens(features: Features) -> Tensor | None:
 
 def checked(kind: Any, given: Any, title: str) -> Any:
     """A section of a recipe, checked."""
+    recipe: type[BaseModel] = create_model("Recipe", **{title: (kind, ...)})  # type: ignore[call-overload]
     try:
-        return TypeAdapter(kind).validate_python(given)
+        return getattr(recipe.model_validate({title: given}), title)
     except ValidationError as fault:
-        faults = [f"{'.'.join(map(str, error['loc']))}: {error['msg']}" for error in fault.errors()]
+        faults = explain_faults(recipe, fault, {})
         raise ConfigurationError(
-            f"{title}: {'; '.join(faults)}.", hint="docs/reference/recipe-settings.md", code="loss-settings"
+            f"{'; '.join(faults)}.", hint="docs/reference/recipe-settings.md", code="loss-settings"
         ) from fault
 
 

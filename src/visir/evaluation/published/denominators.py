@@ -222,8 +222,12 @@ class Denominators(Tabular):
             if likely:
                 can = f"can come from {' or '.join(likely)}"
             else:
-                large = f"{min(row.possible):,} or more" if row.possible else "no usual number of"
-                can = f"can come from {large} queries"
+                usual = (
+                    f"usual numbers of queries from {min(row.possible):,} on"
+                    if row.possible
+                    else "no usual number of queries"
+                )
+                can = f"can come from {usual}"
             cannot = f"; not from {impossible}" if impossible else ""
             says.append(f"{row.title or 'the printed digits'} {can}{cannot}")
         more = f". {len(telling) - SHOWN} more rows are in the table" if len(telling) > SHOWN else ""

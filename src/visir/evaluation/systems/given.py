@@ -19,7 +19,7 @@ from visir.errors import ConfigurationError, RunError, nearest
 from visir.evaluation.assembly import Assembly
 from visir.evaluation.systems.base import System
 from visir.evaluation.systems.runs import RunSystem, by_task
-from visir.evaluation.systems.vectors import EncoderSystem, VectorSystem
+from visir.evaluation.systems.vectors import OF_EVALUATION, EncoderSystem, VectorSystem
 from visir.files import is_file, is_there
 from visir.records import (
     Embeddings,
@@ -334,9 +334,8 @@ def system_of(
         return encoders
     if encoding:
         option = sorted(encoding)[0]
-        known = ("split", "images", "measures", "tasks", "captions", "qrels", "vectors", "gallery", "folds", "depth")
         raise ConfigurationError(
-            f"unknown option {option!r} ({nearest(option, known)})",
+            f"unknown option {option!r} ({nearest(option, OF_EVALUATION)})",
             hint="options of encoding (store, batch_size, workers) need an encoder to evaluate",
             code="unknown-option",
         )

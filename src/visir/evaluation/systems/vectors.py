@@ -455,10 +455,18 @@ class _Prepared(VectorSystem):
         return self._encoders.vectors(task.queries, "query"), self._encoders.vectors(task.documents, "document")
 
 
+OF_EVALUATION = (
+    *("split", "images", "measures", "tasks", "captions", "qrels", "vectors", "relevance", "recall", "ties", "gallery"),
+    *("folds", "depth", "similarity", "rerank", "name"),
+)
+"""What one who misspells an option of `visir.evaluate` may mean."""
+
+
 def check_options(encoder: Encoder, options: dict[str, Any]) -> None:
     """Check the options of encoding."""
     known = ("store", "batch_size", "workers")
-    faults = [f"unknown option {name!r} ({nearest(name, known)})" for name in options if name not in known]
+    meant = (*known, *OF_EVALUATION)
+    faults = [f"unknown option {name!r} ({nearest(name, meant)})" for name in options if name not in known]
     raise_faults(ConfigurationError, f"encoding with {encoder.card.name}", faults)
 
 
