@@ -223,7 +223,7 @@ class FewTokens(FastTokens):
         """The tokenizer with the pieces of its vocabulary that are parts of these words; None where these do not do."""
         arrays, model = self._arrays, self._frame["model"]
         before, behind = (model.get(name) or "" for name in ("continuing_subword_prefix", "end_of_word_suffix"))
-        longest = int(arrays["longest"])
+        longest = max(int(arrays["longest"]), *map(len, self._marks), 1)
         parts = {word[first:end] for word in words for first in range(len(word))
                  for end in range(first + 1, min(len(word), first + longest) + 1)}  # fmt: skip
         wanted = [*parts, *(before + part for part in parts if before), *(part + behind for part in parts if behind)]
@@ -240,7 +240,7 @@ class FewTokens(FastTokens):
             if model.get("unk_token") is None and not letters <= few["vocab"].keys():
                 return None
             pairs = arrays["pairs"][np.isin(arrays["merged"], [*pieces])].tolist()
-            # Of two ways to one piece, the other may begin with what is in no word: "a<" and "/w>" where words end so.
+            # Of two ways to one piece, the other may begin with what is in no word: "a<" and "/w>" for "a</w>".
             few["merges"] = [
                 [pieces[left], pieces[right]] for left, right in pairs if left in pieces and right in pieces
             ]
