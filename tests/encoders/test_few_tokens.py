@@ -123,3 +123,39 @@ def test_vocabularies_of_other_kinds_have_no_pieces(tmp_path: Path) -> None:
         (tmp_path / TOKENIZER).write_bytes(content)
         rules = TokenRules(("input_ids",), limit=None, padded=False, side="right", padding=0)
         assert type(FastTokens.read_once({"rules": asdict(rules)}, tmp_path)) is FastTokens
+
+
+def _same(tokenizer: Tokenizer, texts: list[str], folder: Path) -> None:
+    few, whole = both(tokenizer.to_str().encode(), folder)
+    assert isinstance(few, FewTokens)
+    for text in texts:
+        assert few([text])["input_ids"].tolist() == whole([text])["input_ids"].tolist(), text
+
+
+def test_letters_that_meet_because_one_between_them_is_unknown(tmp_path: Path) -> None:
+    tokenizer = Tokenizer(models.BPE(vocab={"a": 0, "b": 1, "ab": 2}, merges=[("a", "b")]))  # what is unknown goes
+    _same(tokenizer, ["ab", "a?b", "a??b", "", "?"], tmp_path)
+
+
+def test_marks_as_the_normalizer_writes_them(tmp_path: Path) -> None:
+    vocabulary = {"▁": 0, "a": 1, "b": 2, "c": 3, "▁c": 4}
+    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[("▁", "c")], unk_token="▁"))
+    tokenizer.normalizer, tokenizer.pre_tokenizer = normalizers.Lowercase(), pre_tokenizers.Metaspace()
+    tokenizer.add_tokens([AddedToken("[Mark]", normalized=True)])
+    _same(tokenizer, ["ab[MARK]c", "ab[mark]c", "ab[Mark]c", "abc"], tmp_path)
+
+
+def test_two_merges_that_make_one_piece(tmp_path: Path) -> None:
+    pieces = ["<", "/", "w", ">", "a", "a</w>", "a<", "/w", "/w>", "b", "b</w>", "ba</w>"]
+    merges = [("a", "<"), ("/", "w"), ("/w", ">"), ("a<", "/w>"), ("b", "a</w>")]
+    vocabulary = {piece: number for number, piece in enumerate([*pieces, "?"])}
+    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=merges, end_of_word_suffix="</w>", unk_token="?"))
+    _same(tokenizer, ["ba", "a", "a</w>b", "ba</w>a"], tmp_path)
+
+
+def test_a_mark_that_reads_like_the_bytes_of_a_word(tmp_path: Path) -> None:
+    vocabulary = {"Ġ": 0, "a": 1, "b": 2, "?": 3}
+    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[], unk_token="?", ignore_merges=True))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.add_tokens([AddedToken("Ġa")])
+    _same(tokenizer, ["b a", "b Ġa", "ba"], tmp_path)

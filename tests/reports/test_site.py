@@ -6,7 +6,10 @@ import copy
 import json
 import os
 import shutil
+import subprocess
+import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +113,11 @@ def _twice(queries: list[str]) -> None:
     queries[0] = queries[1]
 
 
+def _measure(one: dict[str, Any], name: str, value: float) -> None:
+    of = one["tasks"]["t2i"]
+    of["values"][name], of["aggregates"][name] = [value] * len(of["queries"]), value
+
+
 FORGED: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "another number": (lambda one: one["tasks"]["t2i"]["aggregates"].update({"hit@1": 0.99}), "hit@1: the values have"),
     "a value beyond its measure": (lambda one: one["tasks"]["t2i"]["values"]["hit@1"].__setitem__(0, 7), "lie between"),
@@ -131,6 +139,14 @@ FORGED: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "notes of numbers": (lambda one: one.update(notes=[1]), "notes: a list of sentences"),
     "versions of numbers": (lambda one: one.update(versions={"visir": 1}), "versions: {package: version}"),
     "beyond of words": (lambda one: one["tasks"]["t2i"].update(beyond={"mean_rank": "x"}), "beyond: {measure"),
+    "a sum of its own": (lambda one: one["tasks"]["t2i"]["aggregates"].update(rsum=300), "the recalls have the sum"),
+    "more than a number holds": (lambda one: _measure(one, "mine", 1e300), "one number for each of 300"),
+    "a task of two lines": (lambda one: one["tasks"].update({"a\nb": one["tasks"]["t2i"]}), "task 'a\\nb': a name"),
+    **{
+        f"a measure {name!r}": (partial(_measure, name=name, value=0.5), "is no name of a measure")
+        for name in ("", "@", "hit@0", "hit@-1", "hit@01", "hit@²", "hit@٣", "ndcg@1e9", "query_id", "rsum", "a\nb",
+                     "R@1", "MRR", "x" * 201)
+    },
     "another form": (lambda one: one.update(visir_results=99), "of form 99"),
 }  # fmt: skip
 
@@ -243,3 +259,72 @@ def test_the_page_in_a_browser(folder: Path, tmp_path: Path) -> None:
         assert page.evaluate("document.documentElement.scrollWidth") == 390
         browser.close()
     assert said == []
+
+
+def _as_file(content: dict[str, Any], file: Path, **changes: Any) -> Path:
+    content = copy.deepcopy(content) | {"system": "stranger"}
+    for name, value in changes.items():
+        content["tasks"]["t2i"][name] = value
+    file.write_text(json.dumps(content))
+    return file
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"queries": [f"other {number}" for number in range(300)]}, "stranger: other queries than the rest"),
+        ({"units": list(range(300))}, "stranger: counts other queries as independent"),
+        ({"units": [0] * 300}, "stranger: counts other queries as independent"),
+    ],
+)
+def test_one_file_decides_nothing_about_the_others(
+    changes: dict[str, Any], says: str, folder: Path, content: dict[str, Any], tmp_path: Path
+) -> None:
+    honest = [folder / str(number) for number in range(4)]
+    alone, [board] = leaderboard(honest).boards[1], [
+        board for board in leaderboard([_as_file(content, tmp_path / "00.json", **changes), *honest]).boards
+        if board.task == "t2i"
+    ]  # fmt: skip
+    assert alone.task == "t2i" and board.units == alone.units == 60
+    assert [note for note in board.notes if note.startswith(says)]
+    assert {"weak", HACK} <= {name for name, of in board.standings.items() if of["hit@1"].best}
+
+
+def test_tasks_of_one_result_may_have_different_measures(content: dict[str, Any], tmp_path: Path) -> None:
+    changed = copy.deepcopy(content)
+    for part in ("values", "aggregates"):
+        del changed["tasks"]["t2i"][part]["mrr"]  # some query of this task has no value of it
+    (tmp_path / "one.json").write_text(json.dumps(changed))
+    boards = {board.task: board.measures for board in leaderboard([tmp_path]).boards}
+    assert "mrr" in boards["i2t"] and "mrr" not in boards["t2i"]
+
+
+def test_a_site_among_the_results_is_no_source_of_results(folder: Path, tmp_path: Path) -> None:
+    place = shutil.copytree(folder, tmp_path / "all")
+    (place / "gone.json").symlink_to(tmp_path / "nowhere.json")
+    visir.publish(place, out=place / "site", pages=False)
+    shutil.rmtree(place / "0")
+    assert "weak" not in [entry.name for entry in leaderboard([place]).entries]  # though the site has it
+    assert "weak" in [entry.name for entry in leaderboard([place / "site"]).entries]
+
+
+def test_thousands_of_tasks_take_no_square_of_the_time(content: dict[str, Any], tmp_path: Path) -> None:
+    of = {"queries": [*"abcdefghijkl"], "values": {"hit@1": [0] * 6 + [1] * 6}, "aggregates": {"hit@1": 0.5}}
+    file = tmp_path / "many.json"
+    file.write_text(json.dumps(content | {"tasks": {f"t{number}": of for number in range(1_000)}}))
+    before = time.process_time()
+    assert len(visir.publish(file, out=tmp_path / "site").tables) == 1_000
+    assert time.process_time() - before < 15
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
+def test_the_page_finds_nothing_that_no_one_gave_it() -> None:
+    script = (Path(visir.__file__).parent / "reports/templates/site.js").read_text()
+    reviver = script[script.index("const bare") : script.index("const D")]
+    given = json.dumps({"measures": {"constructor": 1, "__proto__": {"digits": 2}}, "boards": [{}]})
+    asked = (
+        '"constructor" in D.boards[0], "toString" in D.measures, D.measures.constructor, D.measures.__proto__.digits'
+    )
+    run = f"{reviver}; const D = JSON.parse({given!r}, bare); console.log(JSON.stringify([{asked}]))"
+    done = subprocess.run(["node", "-e", run], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == [False, False, 1, {"digits": 2}]

@@ -6,6 +6,8 @@ A result travels as one JSON file: its protocol, and the value of every query. `
 from __future__ import annotations
 
 import os
+import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -24,17 +26,18 @@ from visir.errors import VisirError, raise_faults
 from visir.evaluation.classification.labelling import CLASSIFICATION
 from visir.evaluation.classification.result import Classification
 from visir.evaluation.compare import as_result, result_in
-from visir.evaluation.folds import clusters_of
-from visir.evaluation.measures import MEASURES, base_of, bounds_of, measure_estimate, recalls_of
+from visir.evaluation.folds import clusters_of, name_codes
+from visir.evaluation.measures import MEASURES, base_of, bounds_of, measure_estimate, read_measure, recalls_of
 from visir.evaluation.results import Evaluation, is_result, load_evaluation
 from visir.files import json_bytes, read_json
 from visir.records import IMAGE, Protocol, Result
 from visir.records.result import PROTOCOL
-from visir.storage import is_made_by_visir
+from visir.storage import FolderKind, is_made_by_visir
 
 FORMAT = 1
 MARK = "visir_results"
 """The key of a packed result that says what it is, with the version of its form."""
+SITE = FolderKind("site", "a site of results", remedy="make it again: visir publish RESULTS… --out FOLDER")
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,16 +156,18 @@ def of_task(protocol: Protocol, task: str) -> Protocol:
 def _board(task: str, members: Sequence[NamedResult], seed: int) -> Board:
     """The numbers of one task, each with its interval, and the places of the systems that answered every query."""
     protocol = of_task(members[0].result.protocol, task)
-    # All results of one protocol have the same queries, if their files say the truth; in which order is their own.
+    # All results of one protocol have the same queries, if their files say the truth; in which order is their own. What
+    # most of them say is taken: no one file decides about the others.
     orders = {entry.name: pc.array_sort_indices(_queries(entry, task)) for entry in members}
     ids = {entry.name: _queries(entry, task).take(orders[entry.name]) for entry in members}
-    first = ids[members[0].name]
-    with_clusters = next((entry for entry in members if clusters_of(entry.result, task) is not None), None)
-    clusters: NDArray[Any] | None = None
-    if with_clusters is not None and ids[with_clusters.name].equals(first):
-        clusters = clusters_of(with_clusters.result, task)
-        assert clusters is not None, "it was asked before"
-        clusters = clusters[orders[with_clusters.name].to_numpy()]
+    first = ids[_of_most({name: tuple(of.to_pylist()) for name, of in ids.items()})]
+    sorted_clusters = {
+        entry.name: name_codes(pa.array(of[orders[entry.name].to_numpy()]))
+        for entry in members
+        if ids[entry.name].equals(first) and (of := clusters_of(entry.result, task)) is not None
+    }
+    by_bytes = {name: of.tobytes() for name, of in sorted_clusters.items()}
+    clusters = sorted_clusters[_of_most(by_bytes)] if by_bytes else None
     units = len(first) if clusters is None else len(np.unique(clusters))
     standings: dict[str, dict[str, Standing]] = {}
     values: dict[str, dict[str, NDArray[np.float64]]] = {}
@@ -181,6 +186,8 @@ def _board(task: str, members: Sequence[NamedResult], seed: int) -> Board:
         }
         values[entry.name] = {} if is_other else known
     notes = [f"{', '.join(others)}: other queries than the rest, so without places"] if others else []
+    if unlike := [name for name, of in by_bytes.items() if clusters is not None and of != clusters.tobytes()]:
+        notes.append(f"{', '.join(unlike)}: counts other queries as independent than the rest; those of the rest count")
     if units < stats.FEWEST_FOR_PLACES:
         notes.append(f"{units} independent queries are too few for places (at least {stats.FEWEST_FOR_PLACES})")
     measures = tuple(dict.fromkeys(measure for of in standings.values() for measure in of))
@@ -197,6 +204,12 @@ def _board(task: str, members: Sequence[NamedResult], seed: int) -> Board:
     return Board(protocol, task, standings, measures, len(first), units, (), tuple(notes))
 
 
+def _of_most(says: Mapping[str, Any]) -> str:
+    """The first of those who say what most say."""
+    counted = Counter(says.values())
+    return max(says, key=lambda name: counted[says[name]])
+
+
 def _queries(entry: NamedResult, task: str) -> pa.Array:
     return entry.result.per_query[task]["query_id"].combine_chunks()
 
@@ -205,7 +218,7 @@ def _values(result: Result, task: str) -> dict[str, NDArray[np.float64]]:
     """The values of every query, by measure, with the sum of the recalls that the protocol names behind these."""
     recalls = recalls_of(result.protocol.recall)
     by_measure: dict[str, NDArray[np.float64]] = {}
-    for name in result.measures:
+    for name in result.per_query[task].column_names[1:]:  # its own: of another task others may be left out
         by_measure[name] = result.values(task, name)
         if name == recalls[-1] and set(recalls) <= set(by_measure):
             by_measure["rsum"] = 100 * np.sum([by_measure[recall] for recall in recalls], axis=0)
@@ -225,8 +238,11 @@ def _standing(
 
 def _told_apart(boards: Sequence[Board]) -> Iterator[Board]:
     """The boards, those of one collection, split and task with what differs between their protocols."""
+    together: dict[Any, list[Board]] = {}
     for board in boards:
-        rivals = [other.protocol for other in boards if other is not board and _about(other) == _about(board)]
+        together.setdefault(_about(board), []).append(board)
+    for board in boards:
+        rivals = [other.protocol for other in together[_about(board)] if other is not board]
         names = list(dict.fromkeys(name for other in rivals for name in board.protocol.differences(other)))
         # Who asks for other captions gets other galleries and queries: what was asked for says it in a word.
         names = [name for name in names if name not in ("galleries", "queries")] or names
@@ -268,7 +284,7 @@ def _entries(sources: Sequence[Any]) -> Iterator[NamedResult]:
 
 
 def _inside(path: Path) -> Iterator[Path]:
-    """A result, or the results in a folder and below; links are not followed."""
+    """A result, or the results in a folder and below; links are not followed, and sites below are made of results."""
     if path.suffix == ".json" or is_result(path) or is_made_by_visir(path, CLASSIFICATION.name) or not path.is_dir():
         yield path
         return
@@ -278,7 +294,9 @@ def _inside(path: Path) -> Iterator[Path]:
             folders.clear()
             yield here
             continue
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        folders[:] = sorted(
+            name for name in folders if not name.startswith(".") and not is_made_by_visir(here / name, SITE.name)
+        )
         yield from (here / name for name in sorted(files) if name.endswith(".json") and _is_packed(here / name))
 
 
@@ -353,6 +371,8 @@ _ENTRIES = ("system", "protocol", "protocol_fingerprint", "tasks", "versions", "
 
 def _is_packed(path: Path) -> bool:
     """Whether a JSON file in a folder says that it is a packed result: only then it is read as a whole."""
+    if path.is_symlink() or not path.is_file():
+        return False
     with path.open("rb") as file:
         return f'"{MARK}"'.encode() in file.read(64)
 
@@ -373,7 +393,7 @@ def unpacked(content: Any, place: str) -> Result:
     )
     faults += [f"unknown entry {name!r}" for name in unknown]
     system = content.get("system")
-    if not isinstance(system, str) or not 0 < len(system) <= 200 or not system.isprintable():
+    if not isinstance(system, str) or not _is_name(system):
         faults.append("system: a name of 1 to 200 letters")
     protocol = _protocol(content, faults)
     tasks = content.get("tasks")
@@ -382,6 +402,8 @@ def unpacked(content: Any, place: str) -> Result:
         faults.append("tasks: {task: its values}, at least one")
     else:
         read = {task: _task(task, of, faults) for task, of in tasks.items()}
+        for task, of in read.items():
+            faults += [] if protocol is None or of is None else _of_sum(task, of[1], recalls_of(protocol.recall))
     versions, notes = content.get("versions", {}), content.get("notes", [])
     if not isinstance(versions, dict) or not all(isinstance(value, str) for value in versions.values()):
         faults.append("versions: {package: version}")
@@ -426,6 +448,8 @@ def _protocol(content: Mapping[str, Any], faults: list[str]) -> Protocol | None:
     return protocol
 
 
+_LARGEST = 1e12
+"""What a value may be: sums of squares of millions of these are numbers still."""
 _Task = tuple[pa.Table, dict[str, float], "pa.Table | None", dict[str, int]]
 
 
@@ -448,7 +472,12 @@ def _task(task: str, given: Any, faults: list[str]) -> _Task | None:
     if not isinstance(beyond, dict) or not _is_whole(list(beyond.values())):
         faults.append(f"{where}: beyond: {{measure: queries}}")
     columns: dict[str, NDArray[np.float64]] = {}
+    if not _is_name(task):
+        faults.append(f"task {task[:40]!r}: a name of 1 to 200 letters")
     for name, values in given["values"].items():
+        if not _is_measure(name):
+            faults.append(f"{where}: {name[:40]!r} is no name of a measure")
+            continue
         if not isinstance(values, list) or len(values) != len(queries) or not all(map(_is_number, values)):
             faults.append(f"{where}: {name}: one number for each of {len(queries):,} queries")
             continue
@@ -472,6 +501,29 @@ def _task(task: str, given: Any, faults: list[str]) -> _Task | None:
     return table, {name: float(value) for name, value in stated.items()}, labels, beyond
 
 
+def _of_sum(task: str, stated: Mapping[str, float], recalls: Sequence[str]) -> list[str]:
+    """What is wrong with the sum of recalls: it has no values of its own."""
+    if "rsum" not in stated or not set(recalls) <= set(stated):
+        return []
+    total = 100 * sum(stated[recall] for recall in recalls)
+    wrong = abs(stated["rsum"] - total) > 1e-3
+    return [f"task {task!r}: rsum: the recalls have the sum {total:.6g}, not {stated['rsum']}"] * wrong
+
+
+def _is_name(text: str) -> bool:
+    return 0 < len(text) <= 200 and text.isprintable()
+
+
+def _is_measure(text: str) -> bool:
+    """Whether a text can be the name of a measure: with a cutoff from 1, if it has one, and none of those made here."""
+    _, sign, cutoff = text.rpartition("@")
+    fits = not sign or cutoff == "r" or re.fullmatch("[1-9][0-9]{0,8}", cutoff)
+    if not fits or not _is_name(text) or not base_of(text) or text in ("rsum", "query_id"):
+        return False
+    known = read_measure(text)  # "R@1" or "MRR" would stand in the column of what visir calls so
+    return isinstance(known, str) or known.name == text
+
+
 def _is_median(measure: str) -> bool:
     return base_of(measure) in MEASURES and MEASURES.get(base_of(measure)).aggregate == "median"
 
@@ -481,4 +533,4 @@ def _is_whole(values: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and isfinite(value)
+    return type(value) in (int, float) and abs(value) <= _LARGEST

@@ -23,6 +23,7 @@ from visir.errors import ConfigurationError
 from visir.evaluation.leaderboard import (
     FORMAT,
     MARK,
+    SITE,
     Board,
     Leaderboard,
     NamedResult,
@@ -43,9 +44,7 @@ from visir.reports.page import Notice, Section, environment, page_bytes
 from visir.reports.report import STORED, StudyReport
 from visir.reports.table import Cell, Column, Number, Table
 from visir.reports.words import display, in_reading_order, paper_name, task_words
-from visir.storage import FolderKind, new_folder, write_new
-
-SITE = FolderKind("site", "a site of results", remedy="make it again: visir publish RESULTS… --out FOLDER")
+from visir.storage import new_folder, write_new
 
 
 def publish(
@@ -265,8 +264,10 @@ def _data(results: Leaderboard, shown: list[dict[str, Any]]) -> dict[str, Any]:
     measures: dict[str, Any] = {}
     listed: list[dict[str, Any]] = []
     keys: dict[str, list[str]] = {}
+    own = [_keys(entry) for entry in results.entries]
     for board in results.boards:
-        chance = _chance(board, results.entries)
+        having = [entry for entry, of in zip(results.entries, own, strict=True) if board.key in of]
+        chance = _chance(board, having)
         labels = {measure: paper_name(measure, board.protocol.recall) for measure in _measures(board)}
         for measure, label in labels.items():
             says = display(measure)
@@ -308,12 +309,12 @@ def _data(results: Leaderboard, shown: list[dict[str, Any]]) -> dict[str, Any]:
         "entries": [
             {
                 "system": systems[entry.name],
-                "boards": [key for key in keys[entry.name] if key in _keys(entry)],
+                "boards": [key for key in keys[entry.name] if key in of],
                 "facts": _own(entry.result.protocol) + list(entry.result.versions.items()),
                 "notes": list(entry.result.notes),
                 **at,
             }
-            for entry, at in zip(results.entries, shown, strict=True)
+            for entry, at, of in zip(results.entries, shown, own, strict=True)
         ],
     }
 
@@ -344,10 +345,10 @@ _PLAIN = Protocol(collection="", collection_fingerprint="", split="")
 
 
 def _chance(board: Board, entries: Sequence[NamedResult]) -> dict[str, float]:
-    """What a random order reaches on a board, where the answers of a system say how large the gallery is."""
+    """What a random order reaches on a board, where the answers of one of its systems say how large the gallery is."""
     for entry in entries:
         evaluation = entry.evaluation
-        if evaluation is None or board.key not in _keys(entry):
+        if evaluation is None:
             continue
         hits = expected_by_chance(evaluation.result, evaluation.runs, evaluation.qrels).get(board.task)
         if hits is not None:

@@ -191,42 +191,59 @@ class FewTokens(FastTokens):
         self._whole = whole
         self._frame = orjson.loads(self._arrays["frame"].tobytes())
         super().__init__(values, {TOKENIZER: orjson.dumps(self._frame)})
+        added = self._frame["added_tokens"]
+        # Some are looked for in the plain text, as they are written there: "[Mark]" where all is lower case.
+        written = {self._plain(token["content"]) for token in added if token["normalized"]}
+        self._marks = {token["content"] for token in added} | written
 
     def ids(self, texts: Sequence[str]) -> list[list[int]]:
         """The token ids of each text."""
-        marks = [token["content"] for token in self._frame["added_tokens"]]
         words: set[str] = set()
         for text in texts:
-            normalizer = self._tokenizer.normalizer
-            plain = text if normalizer is None else normalizer.normalize_str(text)
-            if any(mark in form for mark in marks for form in (text, plain)):  # it parts the text
+            plain = self._plain(text)
+            if any(mark in form for mark in self._marks for form in (text, plain)):  # it parts the text
                 return self._by_all(texts)
             parts = self._tokenizer.pre_tokenizer
             words.update([plain] if parts is None else (word for word, _ in parts.pre_tokenize_str(plain)))
         if sum(map(len, words)) > self._LONGEST:
             return self._by_all(texts)
-        tokenizer = self._made(self._with_pieces_of(words))
-        return [encoding.ids for encoding in tokenizer.encode_batch(texts)]
+        few = self._with_pieces_of(words)
+        if few is None:
+            return self._by_all(texts)
+        return [encoding.ids for encoding in self._made(few).encode_batch(texts)]
+
+    def _plain(self, text: str) -> str:
+        normalizer = self._tokenizer.normalizer
+        return text if normalizer is None else str(normalizer.normalize_str(text))
 
     def _by_all(self, texts: Sequence[str]) -> list[list[int]]:
         return self._whole().ids(texts)
 
-    def _with_pieces_of(self, words: Iterable[str]) -> bytes:
-        """The tokenizer with the pieces of its vocabulary that are parts of these words."""
+    def _with_pieces_of(self, words: Iterable[str]) -> bytes | None:
+        """The tokenizer with the pieces of its vocabulary that are parts of these words; None where these do not do."""
         arrays, model = self._arrays, self._frame["model"]
         before, behind = (model.get(name) or "" for name in ("continuing_subword_prefix", "end_of_word_suffix"))
-        longest = int(arrays["longest"])
+        longest = max(int(arrays["longest"]), *map(len, self._marks), 1)
         parts = {word[first:end] for word in words for first in range(len(word))
                  for end in range(first + 1, min(len(word), first + longest) + 1)}  # fmt: skip
         wanted = [*parts, *(before + part for part in parts if before), *(part + behind for part in parts if behind)]
+        if not self._marks.isdisjoint(wanted):  # a mark like "Ġa", which the bytes of " a" are written as, is no piece
+            return None
         hashes = np.array([_hash_of(piece) for piece in wanted], np.uint64)
         places = np.searchsorted(arrays["hashes"], hashes)
         known = np.flatnonzero(np.append(arrays["hashes"], 0)[places] == hashes)
         pieces = {int(places[row]): wanted[row] for row in known}
         few = {"vocab": model["vocab"] | {piece: int(arrays["ids"][place]) for place, piece in pieces.items()}}
         if "merges" in model:
-            rows = np.flatnonzero(np.isin(arrays["merged"], [*pieces]))
-            few["merges"] = [[pieces[left], pieces[right]] for left, right in arrays["pairs"][rows].tolist()]
+            # Where nothing stands for unknown letters, they go, and letters meet that are not side by side in a word.
+            letters = {letter for word in words if word for letter in (*word[:-1], word[-1] + behind)}
+            if model.get("unk_token") is None and not letters <= few["vocab"].keys():
+                return None
+            pairs = arrays["pairs"][np.isin(arrays["merged"], [*pieces])].tolist()
+            # Of two ways to one piece, the other may begin with what is in no word: "a<" and "/w>" for "a</w>".
+            few["merges"] = [
+                [pieces[left], pieces[right]] for left, right in pairs if left in pieces and right in pieces
+            ]
         return orjson.dumps({**self._frame, "model": {**model, **few}})
 
 

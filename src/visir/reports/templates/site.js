@@ -1,5 +1,8 @@
 "use strict";
-const D = JSON.parse(document.getElementById("data").textContent);
+/* Objects without a prototype: a measure may be called "constructor", and what is in no list is not found in one. */
+const bare = (key, value) =>
+  value && typeof value === "object" && !Array.isArray(value) ? Object.assign(Object.create(null), value) : value;
+const D = JSON.parse(document.getElementById("data").textContent, bare);
 const at = id => document.getElementById(id);
 const state = {q: "", c: "", t: "", m: "", b: "", s: "", sort: "", up: ""};
 
