@@ -280,8 +280,8 @@ class _Printed(NamedTuple):
 
 def of_queries(row: PublishedRow, ours: Protocol) -> list[str]:
     """What a protocol with its numbers of queries cannot give, in sentences."""
-    found = {task: re.match(r"\d[\d,]*", text) for task, text in ours.queries.items()}
-    queries = {task: int(number[0].replace(",", "")) for task, number in found.items() if number}
+    numbers = {task: re.match(r"\d[\d,]*", text) for task, text in ours.queries.items()}
+    queries = {task: int(number[0].replace(",", "")) for task, number in numbers.items() if number}
     says = []
     counts = sorted(set(queries.values()))
     for judged in _judged(row, LABEL, counts):
