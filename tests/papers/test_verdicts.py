@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from papers_toys import cell, study
 
+import visir
+from visir.evaluation.published import PublishedRow
+from visir.records import Collection
 from visir_papers.cells import StudyFolder, TableCell
 from visir_papers.draws import DRAWS, Means, TrendCheck
+from visir_papers.experiment import ExperimentContext, FolderLocks
+from visir_papers.published_values import nearest_reading
 from visir_papers.reports.tables import orders_table
 from visir_papers.verdicts import (
     GENERALISABLE,
@@ -268,3 +274,20 @@ def test_draws_of_a_cell_are_kept_beside_it_and_come_back(tmp_path: Any) -> None
     folder.save(bare)
     assert not (tmp_path / "cells" / f"{bare.file}.npy").exists()
     assert folder.load(TableCell("VSE++", "COCO", 0, {})).measured.draws == {}
+
+
+@pytest.mark.parametrize(("printed", "is_told"), [(18.76, True), (18.75, False)])
+def test_a_value_that_no_share_of_the_queries_gives_is_told_although_ours_is_near(
+    tmp_path: Path, printed: float, is_told: bool
+) -> None:
+    """Three of 16 captions are 18.75 %: 18.76 lies within the tolerance, and no number of hits gives it."""
+    pictures = Collection.build(
+        "eight",
+        images={"id": [str(n) for n in range(8)]},
+        captions={"id": [f"c{n}" for n in range(16)], "text": ["a"] * 16, "image_id": [str(n // 2) for n in range(16)]},
+    )
+    own = {"image": {str(n): [n + 1.0, 1] for n in range(8)}, "text": {f"c{n}": [n + 1.0, 1] for n in range(16)}}
+    row = PublishedRow("A", {"t2i": {"R@1": printed}})
+    context = ExperimentContext(tmp_path / "cell", tmp_path, 0, row, 2, True, FolderLocks())
+    said = nearest_reading(visir.evaluate(pictures, vectors=own), context)
+    assert ("no share of 16 queries is printed as t2i R@1 18.76" in said) == is_told and (bool(said) == is_told)

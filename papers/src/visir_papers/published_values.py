@@ -57,15 +57,16 @@ def measures_of(row: PublishedRow | None) -> dict[tuple[str, str], str]:
 
 
 def nearest_reading(evaluation: Evaluation, context: ExperimentContext) -> str:
-    """The reading of the protocol that comes nearest to the published row, in a sentence."""
+    """The reading of the protocol that comes nearest to the published row, and what this protocol cannot give."""
     from visir.errors import VisirError
     from visir.evaluation.explaining import explain
+    from visir.evaluation.published.denominators import of_queries
 
     row, decimals = context.row, context.decimals
     if row is None or not context.judged:
         return ""
     if all(judgement.within for judgement in judge(evaluation.result.aggregates, row, decimals=decimals)):
-        return ""
+        return " ".join(of_queries(row, evaluation.result.protocol))
     try:
         explanation = explain(evaluation, row, decimals=decimals)
     except VisirError as fault:

@@ -301,12 +301,11 @@ def denominators_table(digits: Denominators) -> Table:
             for size in row.likely[:3]
         ]
         if any_digits := [size for size in row.possible if size not in row.likely]:
-            likely.append(f"{min(any_digits):,} or more")
+            likely.append(f"{min(any_digits):,} or more, as most digits")
         cannot = [f"{size:,}" for size in list(row.impossible)[:6]]
         if len(row.impossible) > len(cannot):
             cannot.append(f"{len(row.impossible) - len(cannot)} more")
-        printed = ", ".join(f"{label} {text}" for label, text in row.values.items())
-        cells = (row.system, row.collection, task_words(row.task), printed, "; ".join(likely), ", ".join(cannot))
+        cells = (row.system, row.collection, task_words(row.task), row.printed, "; ".join(likely), ", ".join(cannot))
         rows.append([cell or None for cell in cells])
     notes = []
     for key, chances in digits.together.items():

@@ -25,7 +25,10 @@ from visir.records.collection import task_words
 Rule = Literal["rounded", "cut"]
 RULES: tuple[Rule, ...] = ("rounded", "cut")
 
-COUNTED = re.compile(rf"{LABEL.pattern}|[Hh]its?@\d+|(?:P|Precision)@1|[Tt]op-\d+|[Aa]cc(?:uracy)?")
+COUNTED = re.compile(
+    rf"{LABEL.pattern}|R_?s(?:ub(?:set)?)?@\d+|(?:[Hh]its?|Success)@\d+|(?:P|Precision)@1|[Tt]op-?\d+|[Rr]ank[- @]?\d+"
+    r"|[Aa]cc(?:uracy)?"
+)
 """Labels whose value is the share of queries for which something holds."""
 DECIMALS = 6
 """So many decimals are looked at: a value with more is no printed one, and is read as it is printed with these."""
@@ -34,7 +37,11 @@ MOST, MOST_QUERIES = 10**6, 10**9
 TELLING = 0.15
 """A size that fits by accident with this probability says nothing."""
 SHOWN = 4
-"""How many sizes a sentence names."""
+"""How many rows a sentence names."""
+NO_SHARE = (
+    "A size that cannot may still be the true one where values are means: of runs, or of recalls over right answers"
+)
+"""What an impossible size leaves open: such means are no share of so many queries."""
 
 
 class Size(NamedTuple):
@@ -75,12 +82,16 @@ SIZES = (
     Size(1_000, "Urban1k", "all"),
     Size(400, "Winoground", "all"),
     Size(4_181, "CIRR", "val"),
-    Size(4_148, "CIRR", "test"),
+    Size(4_148, "CIRR", "test, as published"),
+    Size(4_150, "CIRR", "test, as the digits of its server say"),
     Size(220, "CIRCO", "val"),
     Size(800, "CIRCO", "test"),
     Size(2_017, "FashionIQ", "val, dresses"),
     Size(2_038, "FashionIQ", "val, shirts"),
     Size(1_961, "FashionIQ", "val, tops"),
+    Size(4_034, "FashionIQ", "val, dresses, each caption"),
+    Size(4_076, "FashionIQ", "val, shirts, each caption"),
+    Size(3_922, "FashionIQ", "val, tops, each caption"),
     Size(1_093, "RSICD", "test, one caption an image"),
     Size(5_465, "RSICD", "test, all captions"),
     Size(452, "RSITMD", "test, one caption an image"),
@@ -89,7 +100,32 @@ SIZES = (
     Size(50_000, "ImageNet", "val"),
     Size(10_000, "CIFAR", "test"),
 )
-"""Sizes of splits as their authors publish them, the usual ones first."""
+"""Sizes of splits as their authors publish them, the usual ones first; looked at where no collection is named."""
+FURTHER = (
+    Size(24_972, "CxC", "captions of MS-COCO with a judged image"),
+    Size(5_000, "CxC", "images"),
+    Size(1_000, "COCO-CN", "test, images"),
+    Size(1_053, "COCO-CN", "test, captions"),
+    Size(210, "UCM-Captions", "test, one caption an image"),
+    Size(1_050, "UCM-Captions", "test, all captions"),
+    Size(58, "Sydney-Captions", "test, one caption an image"),
+    Size(290, "Sydney-Captions", "test, all captions"),
+    Size(6_156, "CUHK-PEDES", "test"),
+    Size(19_848, "ICFG-PEDES", "test"),
+    Size(2_000, "RSTPReid", "test"),
+    Size(1_000, "Recipe1M", "one sample of 1,000"),
+    Size(10_000, "Recipe1M", "one sample of 10,000, or ten of 1,000"),
+    Size(816, "AudioCaps", "test, one caption a sound"),
+    Size(4_080, "AudioCaps", "test, all captions"),
+    Size(1_045, "Clotho", "test, one caption a sound"),
+    Size(5_225, "Clotho", "test, all captions"),
+    Size(3_610, "Natural Questions", "open test"),
+    Size(11_313, "TriviaQA", "open test"),
+    Size(2_032, "WebQuestions", "test"),
+    Size(694, "CuratedTREC", "test"),
+    Size(10_570, "SQuAD", "dev"),
+)
+"""The same of collections that are looked at only by name: more sizes that nobody asked about fit by accident."""
 USUAL = tuple(Size(number, "", "a usual round number") for number in (1_000, 2_000, 5_000, 10_000))
 """What is looked at of a collection whose sizes are not known."""
 _ALIASES = {"f30k": "flickr30k", "flickr30": "flickr30k", "coco": "mscoco", "cub": "cub200"}
@@ -109,7 +145,8 @@ class Denominator:
         named: What the sizes are: sizes of test sets, and those that were stated. Of a known collection its own alone.
         chance: {n: probability} that a possible size fits by accident, were the digits of other origin: the share of
             all printed values that n queries can give, to the power of the number of values but for 0 and 100 %, which
-            every number can give.
+            every number can give; twice that where they fit only cut, as rounding was tried before. Each size has its
+            own: of ten sizes at 5 %, one fits by accident in four rows of ten.
         smaller: {n: how many smaller numbers can give all values too} of the possible sizes.
         decimals: How many decimals they were read with.
         of_one: Whether they are fractions of 1, not percentages.
@@ -145,33 +182,33 @@ class Denominator:
         return _rule_of(queries, given)
 
     def __str__(self) -> str:
-        return f"{', '.join(f'{label} {text}' for label, text in self.values.items())}: {self.answer}"
+        return f"{self.printed}: {self.answer}"
+
+    @property
+    def printed(self) -> str:
+        """The values as they were read, with their decimals."""
+        return ", ".join(f"{label} {text}" for label, text in self.values.items()) + (" of 1" if self.of_one else "")
 
     @property
     def answer(self) -> str:
         """What the digits say, in words."""
-        if not self.possible and not self.impossible:
-            return "nothing to judge"
         says = []
-        for size in self.likely[:SHOWN]:
-            rule = "" if self.possible[size] == "rounded" else ", cut and not rounded"
-            smaller = (
-                f"so can {counted(self.smaller[size], 'smaller numbers')}" if self.smaller[size] else "none smaller"
-            )
-            accident = f"by accident {100 * self.chance[size]:.2g} %; {smaller}"
-            says.append(f"{size:,} can{rule} ({accident}): {'; '.join(self.named[size][:3])}")
+        if self.likely:
+            sizes = []
+            for size in self.likely[:2]:
+                how = "cut and not rounded, " if self.possible[size] == "cut" else ""
+                how += f"by accident {100 * self.chance[size]:.2g} %"
+                sizes.append(f"{size:,} queries ({self.named[size][0]}; {how})")
+            says.append(f"{' or '.join(sizes)} can give these digits")
         if self.impossible:
-            says.append(
-                "impossible: "
-                + ", ".join(
-                    f"{size:,} ({', '.join(f'{label} {self.values[label]}' for label in labels[:3])})"
-                    for size, labels in list(self.impossible.items())[:SHOWN]
-                )
-                + (f" and {len(self.impossible) - SHOWN} more" if len(self.impossible) > SHOWN else "")
-            )
-        if any_digits := [size for size in self.possible if self.chance[size] >= TELLING]:
-            says.append(f"{min(any_digits):,} or more can too, as they can give most digits")
-        return ". ".join(says)
+            shown = [f"{size:,}" for size in list(self.impossible)[:3]]
+            more = len(self.impossible) - len(shown)
+            also = f" and {counted(more, 'more sizes')}" if more else ""
+            says.append(f"{', '.join(shown)}{also} cannot")
+        if not self.likely:
+            least = f"{min(self.possible):,} or more can, which tells nothing" if self.possible else ""
+            says.append(least or "no size that is known can")
+        return "; ".join(says)
 
 
 @dataclass(frozen=True)
@@ -211,27 +248,12 @@ class Denominators(Tabular):
                 "the digits cannot tell the number of queries: every usual number can give values of so few decimals. "
                 "More decimals, or more values of the row, would tell more."
             )
-        says = []
-        for row in telling[:SHOWN]:
-            likely = [
-                f"{size:,} queries ({'cut, ' if row.possible[size] == 'cut' else ''}by accident "
-                f"{100 * row.chance[size]:.2g} %)"
-                for size in row.likely[:2]
-            ]
-            impossible = " or ".join(f"{size:,}" for size in list(row.impossible)[:3])
-            if likely:
-                can = f"can come from {' or '.join(likely)}"
-            else:
-                usual = (
-                    f"usual numbers of queries from {min(row.possible):,} on"
-                    if row.possible
-                    else "no usual number of queries"
-                )
-                can = f"can come from {usual}"
-            cannot = f"; not from {impossible}" if impossible else ""
-            says.append(f"{row.title or 'the printed digits'} {can}{cannot}")
-        more = f". {len(telling) - SHOWN} more rows are in the table" if len(telling) > SHOWN else ""
-        return ". ".join(says) + more + "."
+        says = [f"{row.title or 'the printed digits'}: {row.answer}" for row in telling[:SHOWN]]
+        if len(telling) > SHOWN:
+            says.append(f"{len(telling) - SHOWN} more rows are in the table")
+        if any(row.impossible for row in telling):
+            says.append(NO_SHARE)
+        return ". ".join(says) + "."
 
 
 class _Printed(NamedTuple):
@@ -256,15 +278,16 @@ class _Printed(NamedTuple):
         return fits
 
 
-def of_queries(row: PublishedRow, queries: Mapping[str, int]) -> list[str]:
-    """What a protocol with so many queries a direction cannot give, in sentences."""
+def of_queries(row: PublishedRow, ours: Protocol) -> list[str]:
+    """What a protocol with its numbers of queries cannot give, in sentences."""
+    numbers = {task: re.match(r"\d[\d,]*", text) for task, text in ours.queries.items()}
+    queries = {task: int(number[0].replace(",", "")) for task, number in numbers.items() if number}
     says = []
     counts = sorted(set(queries.values()))
-    for task, values in row.values.items():
-        shares = {label: value for label, value in values.items() if LABEL.fullmatch(label)}
-        if task not in queries or not shares:
+    for judged in _judged(row, LABEL, counts):
+        task = judged.task
+        if task not in queries:
             continue
-        judged = _judge(row, task, shares, counts, None)
         # R@k may also be the mean of recalls over the right answers, which the other direction counts.
         if any(number in judged.possible for number in counts):
             continue
@@ -290,7 +313,8 @@ def denominators(
     A value is possible for n queries where k of n, for some whole k, is printed so: rounded, or with further digits cut
     off. The values of a row and direction share n and the rule. A mean of folds of m queries counts as one of all their
     queries. R@k is taken as a hit (a share of queries); where it is the mean of recalls over several right answers, the
-    number is that of the right answers.
+    number is that of the right answers. A row whose values are all at most 1 is read as fractions of 1, if no percent
+    sign says otherwise.
 
     Args:
         published: The printed values: {"t2i R@1": "37.82", …} or "t2i R@1=37.82,R@5=82.36"; a row; a table, by its name
@@ -299,7 +323,7 @@ def denominators(
         queries: Further numbers of queries to judge, those that the text of a paper states.
         system: Only the rows of this system of a table.
         collection: Only the rows of this collection.
-        decimals: How many decimals are printed; None takes the most that a value of the row has.
+        decimals: How many decimals are printed; None takes the most that a value of the row has, in any direction.
 
     Returns:
         For each row and direction the sizes of known test sets that can and that cannot give its values, and how many
@@ -329,11 +353,8 @@ def denominators(
     rows: list[Denominator] = []
     left_out: list[str] = []
     for row in printed:
-        for task, values in row.values.items():
-            shares = {label: value for label, value in values.items() if COUNTED.fullmatch(label)}
-            left_out += [label for label in values if label not in shares]
-            if shares:
-                rows.append(_judge(row, task, shares, stated, decimals))
+        left_out += [label for values in row.values.values() for label in values if not COUNTED.fullmatch(label)]
+        rows += _judged(row, COUNTED, stated, decimals)
     if not rows:
         raise VisirError(
             f"{name}: no value is a share of queries (R@k, hit@k, accuracy).",
@@ -343,12 +364,24 @@ def denominators(
     return Denominators(name, tuple(rows), _together(rows), tuple(dict.fromkeys(left_out)))
 
 
+def _judged(
+    row: PublishedRow, labels: re.Pattern[str], stated: Sequence[int], decimals: int | None = None
+) -> list[Denominator]:
+    """Each direction of a row, with one number of decimals for all, as numbers lose their zeros, and one unit."""
+    shares = {
+        task: {label: value for label, value in values.items() if labels.fullmatch(label)}
+        for task, values in row.values.items()
+    }
+    if decimals is None:
+        decimals = max((_decimals(value) for values in shares.values() for value in values.values()), default=0)
+    of_one = not row.in_percent and all(value <= 1 for values in shares.values() for value in values.values())
+    return [_judge(row, task, values, stated, decimals, of_one) for task, values in shares.items() if values]
+
+
 def _judge(
-    row: PublishedRow, task: str, values: Mapping[str, float], stated: Sequence[int], decimals: int | None
+    row: PublishedRow, task: str, values: Mapping[str, float], stated: Sequence[int], places: int, of_one: bool
 ) -> Denominator:
     """One row and direction."""
-    places = max(_decimals(value) for value in values.values()) if decimals is None else decimals
-    of_one = not row.in_percent and max(values.values()) <= 1 and places > 2
     texts = {label: f"{value:.{places}f}" for label, value in values.items()}
     given = {label: _Printed.read(text, places, of_one=of_one) for label, text in texts.items()}
     whole = next(iter(given.values())).whole
@@ -370,7 +403,9 @@ def _judge(
         alone = tuple(label for label, value in given.items() if _rule_of(number, [value]) is None)
         impossible[number] = alone or tuple(given)
     telling = sum(0 < value.units < whole for value in given.values())
-    chance = {n: min(1.0, (n + 1) / whole) ** telling for n in possible}
+    # A size that only fits cut had two tries.
+    tries = {"rounded": 1, "cut": 2}
+    chance = {n: min(1.0, tries[rule] * min(1.0, (n + 1) / whole) ** telling) for n, rule in possible.items()}
     smaller = {n: int(either[: n - 1].sum()) for n in possible}
     return Denominator(
         row.system, row.collection, task, texts, possible, impossible, {n: tuple(what) for n, what in named.items()},
@@ -401,10 +436,10 @@ def _sizes(collection: str) -> Sequence[Size]:
     if not collection:
         return SIZES
     plain = _plain(collection)
-    names = {_plain(size.collection) for size in SIZES}
+    names = {_plain(size.collection) for size in (*SIZES, *FURTHER)}
     keys = [name for name in names if name in plain]
     keys += [_ALIASES[alias] for alias in _ALIASES if not keys and alias in plain]
-    return [size for size in SIZES if _plain(size.collection) in keys] or USUAL
+    return [size for size in (*SIZES, *FURTHER) if _plain(size.collection) in keys] or USUAL
 
 
 def _plain(name: str) -> str:
@@ -443,8 +478,7 @@ def remarks(row: PublishedRow, ours: Protocol | None = None) -> tuple[str, ...]:
     """Describe the signs in a published row."""
     lines = [_of_cut_run(row, task, part) for task, part in row.values.items() if _is_of_cut_run(part)]
     if ours is not None:
-        counts = {task: re.match(r"[\d,]+", text) for task, text in ours.queries.items()}
-        lines += of_queries(row, {task: int(n[0].replace(",", "")) for task, n in counts.items() if n and n[0] != ","})
+        lines += of_queries(row, ours)
     early = {task: row.values[task] for task in row.values if ends_early(row.values[task])}
     if not early:
         return tuple(lines)
