@@ -61,7 +61,9 @@ class CompiledLoop:
     @cached_property
     def compiled(self) -> Callable[..., Any]:
         """The function of numba. The names of the file go over to those too: compiled code calls no others."""
-        names = self.function.__globals__
+        names, rehearsal = self.function.__globals__, _rehearsed.get(self.__module__)
+        if rehearsal is not None and threading.get_ident() not in _compilers:
+            rehearsal.join()  # what is being compiled is not compiled twice
         with _lock:
             for name, value in list(names.items()):
                 if isinstance(value, CompiledLoop):
@@ -150,11 +152,21 @@ def _ready(given: Any, numbers: int) -> bool:
         _known_ready.add(given)
         return True
     if _spared[name] > FEW and not _compilers and rehearsal is None:
-        _rehearsed[loop.__module__] = threading.Thread(
-            target=_compile_meanwhile, args=(loop,), name="visir-compiling", daemon=True
-        )
-        _rehearsed[loop.__module__].start()
+        _begin(loop)
     return False
+
+
+def compile_ahead(given: Any) -> None:
+    """Have the loops of a file compiled meanwhile, for work to come that calls them whatever it costs to wait."""
+    loop = _loops[f"{given.__module__}.{given.__name__}"]
+    if not (loop.signatures or _compilers or loop.__module__ in _rehearsed or loop.is_kept()):
+        _begin(loop)
+
+
+def _begin(loop: CompiledLoop) -> None:
+    thread = threading.Thread(target=_compile_meanwhile, args=(loop,), name="visir-compiling", daemon=True)
+    _rehearsed[loop.__module__] = thread
+    thread.start()
 
 
 def _compile_meanwhile(loop: CompiledLoop) -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from visir.evaluation.explaining import ranks
 from visir.evaluation.explaining.ranks import Scores, ranks_of_pairs
 from visir.evaluation.explaining.readings import RULES
 from visir.evaluation.explaining.world import Part
@@ -123,3 +128,44 @@ def test_lists_that_end_early_give_bounds_that_hold() -> None:
             known += int(np.isfinite(highest).sum())
             unknown += int(np.isinf(highest).sum())
     assert known and unknown
+
+
+def _all_ranks(seed: int) -> list[tuple[np.ndarray, np.ndarray, bool]]:
+    rng = np.random.default_rng(seed)
+    parts, matrix = _parts(rng), _matrix(rng)
+    return [ranks_of_pairs(scores, part, RULES[tie])
+            for part in parts for scores in (matrix, _sorted(matrix)) for tie in TIES if tie in RULES]  # fmt: skip
+
+
+@pytest.mark.parametrize("compared", [2**20, 40])
+def test_without_a_compiler_the_ranks_are_the_same(compared: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ranks, "_COMPARED", compared)
+    found = []
+    for compiled in (True, False):
+        monkeypatch.setattr(ranks, "pays", lambda numbers, *loops, compiled=compiled: compiled)
+        found.append(_all_ranks(compared))
+    assert len(found[0]) > 60 and any(has_ties for *_, has_ties in found[0])
+    for one, other in zip(*found, strict=True):
+        for first, second in zip(one, other, strict=True):
+            np.testing.assert_array_equal(first, second)
+
+
+def test_on_a_new_machine_no_rank_waits_for_the_compiler(tmp_path: Path) -> None:
+    program = f"""
+import sys; sys.path[:0] = {[str(Path(__file__).parent), str(Path(__file__).parents[1])]!r}
+from test_explain_standings import _all_ranks
+from visir import jit
+from visir.evaluation.explaining import ranks
+
+loops = ranks._find, ranks._count
+jit.FEW = 1000  # what is much work on a new machine
+_all_ranks(1)
+assert not any(loop.signatures for loop in loops), "it waited for the compiler"
+[thread] = jit._rehearsed.values()
+thread.join()
+_all_ranks(1)
+assert all(len(loop.signatures) == 1 and not loop.own.stats.cache_misses for loop in loops), "it was compiled here"
+"""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +14,7 @@ import torch
 from sparse_toys import PIECES, batch, head, packed
 from test_sparse_head import slowly
 
+from visir.sparse import encoder, kernels
 from visir.sparse.encoder import SparseRows, project
 from visir.sparse.language_model import SparseHead
 
@@ -85,3 +90,92 @@ def test_agrees_with_the_head_in_training() -> None:
     found = project(model, images.numpy())
     full[np.repeat(np.arange(12), np.diff(found.offsets)), found.terms] = found.values
     torch.testing.assert_close(torch.from_numpy(full), model(images).detach(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("width", "inputs"), [(1, 1), (7, 9), (16, 8), (21, 40)])
+def test_the_loops_in_numpy_change_no_bit(width: int, inputs: int) -> None:
+    rng = np.random.default_rng(width)
+
+    def drawn(*shape: int) -> np.ndarray:
+        return rng.normal(size=shape).astype(np.float32)
+
+    given = (drawn(30, inputs), drawn(width, inputs), drawn(width), drawn(width), drawn(width), 1e-12)
+    given[0][0] = 0
+    compiled, plain = np.empty((30, width), np.float32), np.empty((30, width), np.float32)
+    kernels.hidden_exact(0, 30, *given, compiled)
+    kernels.hidden_in_numpy(0, 30, *given, plain)
+    np.testing.assert_array_equal(compiled, plain)
+    offsets = np.concatenate([[0], np.cumsum(rng.integers(0, 40, 30))]).astype(np.int64)
+    terms, words, bias = rng.integers(0, 50, offsets[-1]).astype(np.int32), drawn(50, width), drawn(50)
+    weights = [np.empty(offsets[-1], np.float32) for _ in range(2)]
+    for loop, out in zip((kernels.weigh, kernels.weigh_in_numpy), weights, strict=True):
+        loop(0, 30, offsets, terms, compiled, words, bias, out)
+    np.testing.assert_array_equal(*weights)
+    assert 0.2 < (weights[0] > 0).mean() < 0.8
+    exact = words[terms].astype(np.float64) * compiled[np.repeat(np.arange(30), np.diff(offsets))]
+    logits = [math.fsum(line) + float(shift) for line, shift in zip(exact.tolist(), bias[terms], strict=True)]
+    np.testing.assert_allclose(weights[0], np.log1p(np.maximum(logits, 0)), rtol=1e-6, atol=1e-7)
+
+
+def test_a_head_without_a_compiler_says_the_same_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for compiled in (True, False):
+        monkeypatch.setattr(encoder, "pays", lambda numbers, *loops, compiled=compiled: compiled)
+        own = packed([np.arange(4, 12)] * 40)
+        found.append((project(head(), vectors()), project(head(), vectors(), own)))
+    for one, other in zip(*found, strict=True):
+        assert len(one.terms) > 100
+        for name in ("offsets", "terms", "values"):
+            np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+
+
+def test_on_a_new_machine_no_words_wait_for_the_compiler(tmp_path: Path) -> None:
+    program = f"""
+import sys; sys.path[:0] = {[str(Path(__file__).parent), str(Path(__file__).parents[1])]!r}
+import numpy as np
+from sparse_toys import head
+from test_projection import packed, vectors
+from visir import jit
+from visir.sparse import kernels
+from visir.sparse.encoder import project
+
+def found():
+    return [project(head(), vectors()), project(head(), vectors(), packed([np.arange(4, 12)] * 40))]
+
+jit.FEW = 1000  # what is much work on a new machine
+runs = [found(), found()]
+loops = kernels.hidden_exact, kernels.weigh
+assert not any(loop.signatures for loop in loops), "it waited for the compiler"
+[thread] = jit._rehearsed.values()
+thread.join()
+runs.append(found())
+assert all(len(loop.signatures) == 1 and not loop.own.stats.cache_misses for loop in loops), "it was compiled here"
+for run in runs[1:]:
+    for one, other in zip(runs[0], run, strict=True):
+        assert (one.values == other.values).all() and (one.terms == other.terms).all()
+"""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_training_waits_for_what_is_compiled_already(tmp_path: Path) -> None:
+    """Begun with the training, in another process; the step that needs the loops joins it, and compiles nothing."""
+    program = f"""
+import sys; sys.path[:0] = {[str(Path(__file__).parent), str(Path(__file__).parents[1])]!r}
+import torch
+from sparse_toys import batch, head
+from visir import jit
+from visir.sparse import kernels, run
+from visir.sparse.expansion import ExpansionSample
+
+loops = [kernels.own_logits, kernels.count, kernels.fill, kernels.products, kernels.slopes, kernels.spread_slopes]
+jit.compile_ahead(kernels.own_logits)
+run.DENSE_WORK = 99.0
+found = run.score_active(head(), *batch(), ExpansionSample(torch.tensor([True, False] * 3 + [True])))
+found.scores.sum().backward()
+assert all(len(loop.signatures) == 1 and not loop.own.stats.cache_misses for loop in loops), "it was compiled here"
+"""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr

@@ -34,6 +34,7 @@ from visir.encoders.models.hub import one_of
 from visir.errors import EmbeddingError, EncoderError
 from visir.files import hash_file, read_json
 from visir.fingerprint import hash_json
+from visir.jit import pays, plain
 from visir.options import split_options
 from visir.parquet import read_columns
 from visir.progress import Progress
@@ -50,8 +51,8 @@ from visir.records import (
     modality_of,
     strings,
 )
+from visir.sparse import kernels
 from visir.sparse.expansion import Variant
-from visir.sparse.kernels import candidates, hidden_exact, weigh_own, weigh_rows
 from visir.sparse.language_model import EPSILON, SparseHead
 from visir.sparse.vocabulary import TOKENIZER_FILE, TextTerms, Tokenizer
 from visir.storage import FolderKind, new_folder, read_checked
@@ -93,8 +94,7 @@ def project(
     # The weight of a term is a function of the head and of the one vector alone, to the bit: not of its neighbours, of
     # `block`, or of threads. A product in float32 on the head's device only tells which terms can be active at all; a
     # weight is *defined* as log(1 + a) with a summed in float64 in one fixed order and rounded to float32, and
-    # everything within the product's proven error of 0 is summed so. (A processor with other vector units may have
-    # another order, which changes the float64 sum by 1e-16, and what is left after rounding about once in 1e8 weights.)
+    # everything within the product's proven error of 0 is summed so.
     weigher = head if isinstance(head, Projector) else Projector(head)
     parts = []
     with Progress(title, len(vectors), "vectors") as advance:
@@ -138,28 +138,22 @@ class Projector:
             products = torch.addmm(self.head.bias, torch.from_numpy(hidden).to(device), self.head.words.T).cpu().numpy()
         lengths = np.linalg.norm(hidden.astype(np.float64), axis=1)
         slack = (self.gamma * (self.longest * lengths + self.shift)).astype(np.float32)
-        n = len(vectors)
-        most, counts = np.empty(n, np.int64), np.empty(n, np.int64)
-        spread_parts(n, lambda lo, hi: candidates(lo, hi, products, self.usable, slack, most))
-        starts = np.concatenate([[0], np.cumsum(most)]).astype(np.int64)
-        terms, values = np.empty(starts[-1], np.int32), np.empty(starts[-1], np.float32)
-        spread_parts(
-            n,
-            lambda lo, hi: weigh_rows(
-                lo, hi, products, self.usable, slack, hidden, self.words, self.bias, starts, terms, values, counts
-            ),
-        )
-        active = np.arange(starts[-1]) - np.repeat(starts[:-1], most) < np.repeat(counts, most)
-        return SparseRows(np.concatenate([[0], np.cumsum(counts)]), terms[active], values[active])
+        may = products > -slack[:, None]
+        may &= self.usable
+        counts = np.count_nonzero(may, axis=1)
+        terms = np.flatnonzero(may) - np.repeat(np.arange(len(vectors)) * len(self.usable), counts)
+        return self._weighed(hidden, TextTerms(np.concatenate([[0], np.cumsum(counts)]), terms.astype(np.int32)))
 
     def own(self, vectors: NDArray[np.float32], own: TextTerms) -> SparseRows:
         """Only the given terms may be active; terms that are not usable are not among them."""
-        hidden = self.hidden(vectors)
+        return self._weighed(self.hidden(vectors), own)
+
+    def _weighed(self, hidden: NDArray[np.float32], own: TextTerms) -> SparseRows:
+        """The exact weights of terms, where they are above 0."""
         values = np.empty(len(own.terms), np.float32)
-        spread_parts(
-            len(vectors),
-            lambda lo, hi: weigh_own(lo, hi, own.offsets, own.terms, hidden, self.words, self.bias, values),
-        )
+        given = tuple(map(plain, (own.offsets, own.terms, hidden, self.words, self.bias)))
+        loop: Any = kernels.weigh if pays(values.size * self.head.width, kernels.weigh) else kernels.weigh_in_numpy
+        spread_parts(len(hidden), lambda lo, hi: loop(lo, hi, *given, values))
         active = (values > 0) & self.usable[own.terms]
         below = np.concatenate([[0], np.cumsum(active)])
         return SparseRows(below[own.offsets], own.terms[active], values[active])
@@ -167,7 +161,10 @@ class Projector:
     def hidden(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
         """(n, ω), exactly."""
         out = np.empty((len(vectors), self.head.width), np.float32)
-        spread_parts(len(vectors), lambda lo, hi: hidden_exact(lo, hi, vectors, *self.first, EPSILON, out))
+        given = tuple(map(plain, (vectors, *self.first)))
+        compiled = pays(len(vectors) * self.first[0].size, kernels.hidden_exact)
+        loop: Any = kernels.hidden_exact if compiled else kernels.hidden_in_numpy
+        spread_parts(len(vectors), lambda lo, hi: loop(lo, hi, *given, EPSILON, out))
         return out
 
 

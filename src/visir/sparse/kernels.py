@@ -7,11 +7,13 @@ terms, captions or dimensions; parts share no output, and sums run in one order,
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from visir.jit import njit
+from visir.jit import njit, plain
 
 
 @njit("reassoc", "contract")
@@ -158,86 +160,114 @@ def spread_slopes(
                 target[i] += value * word[i]
 
 
-@njit("reassoc", "contract")
+# Weights as in use: a product of two float32 is exact in float64, and sums fold, in an order that NumPy keeps too. So a
+# weight is a function of its vector: the same bits here, in NumPy below, and on every processor.
+
+
+@njit()
+def dot_exact(one: Any, other: Any, room: Any) -> Any:
+    """Σ one · other in float64: eighths are added to one another, then halves of what that gives; the rest follows."""
+    size = len(one) // 8
+    for i in range(size):
+        a = np.float64(one[i]) * other[i] + np.float64(one[i + 4 * size]) * other[i + 4 * size]
+        b = np.float64(one[i + size]) * other[i + size] + np.float64(one[i + 5 * size]) * other[i + 5 * size]
+        c = np.float64(one[i + 2 * size]) * other[i + 2 * size] + np.float64(one[i + 6 * size]) * other[i + 6 * size]
+        d = np.float64(one[i + 3 * size]) * other[i + 3 * size] + np.float64(one[i + 7 * size]) * other[i + 7 * size]
+        room[i] = (a + c) + (b + d)
+    rest = 8 * size
+    while size > 1 and size % 2 == 0:
+        size //= 2
+        for i in range(size):
+            room[i] += room[i + size]
+    total = 0.0
+    for i in range(size):
+        total += room[i]
+    for i in range(rest, len(one)):
+        total += np.float64(one[i]) * other[i]
+    return total
+
+
+@njit()
 def hidden_exact(
     first: int, last: int, vectors: Any, matrix: Any, shift: Any, gain: Any, offset: Any, epsilon: float, out: Any
 ) -> None:
-    """out[r] = norm(matrix · vectors[r] / |vectors[r]| + shift): in float64, one order of sums, rounded once."""
+    """out[r] = norm(matrix · vectors[r] / |vectors[r]| + shift), in float64, rounded once."""
     # A function of the one vector: neither its place in a block nor the number of threads changes a bit.
     width = len(matrix)
-    line = np.empty(width, np.float64)
+    line, ones = np.empty(width, np.float64), np.ones(width, np.float64)
+    room = np.empty(max(width, vectors.shape[1]), np.float64)
     for r in range(first, last):
         vector = vectors[r]
-        length = 0.0
-        for i in range(len(vector)):
-            length += np.float64(vector[i]) * np.float64(vector[i])
-        length = max(np.sqrt(length), 1e-12)  # torch's normalize: a zero vector stays one
-        mean = 0.0
+        length = max(np.sqrt(dot_exact(vector, vector, room)), 1e-12)  # torch's normalize: a zero vector stays one
         for j in range(width):
-            row, total = matrix[j], 0.0
-            for i in range(len(vector)):
-                total += np.float64(row[i]) * np.float64(vector[i])
-            line[j] = total / length + shift[j]
-            mean += line[j]
-        mean /= width
-        spread = 0.0
+            line[j] = dot_exact(matrix[j], vector, room) / length + shift[j]
+        line -= dot_exact(line, ones, room) / width
+        scale = 1.0 / np.sqrt(dot_exact(line, line, room) / width + epsilon)
         for j in range(width):
-            spread += (line[j] - mean) * (line[j] - mean)
-        scale = 1.0 / np.sqrt(spread / width + epsilon)
-        for j in range(width):
-            out[r, j] = np.float32((line[j] - mean) * scale * gain[j] + offset[j])
+            out[r, j] = np.float32(line[j] * scale * gain[j] + offset[j])
 
 
-@njit("reassoc", "contract")
-def weight_exact(hidden: Any, word: Any, shift: Any) -> Any:
-    """log(1 + max(0, word · hidden + shift)), the logit in float64 with one order of sums; float32."""
-    total = 0.0
-    for i in range(len(word)):
-        total += np.float64(word[i]) * np.float64(hidden[i])
-    total += shift
-    return np.float32(np.log1p(total)) if total > 0 else np.float32(0)
-
-
-@njit("reassoc", "contract")
-def candidates(first: int, last: int, products: Any, usable: Any, slack: Any, out: Any) -> None:
-    """out[r] = how many terms of row r may be active: `products` (n, V) lie within slack[r, …] of the exact logits."""
-    for r in range(first, last):
-        row, total, limit = products[r], 0, -slack[r]
-        for k in range(len(row)):
-            total += usable[k] and row[k] > limit
-        out[r] = total
-
-
-@njit("reassoc", "contract")
-def weigh_rows(
-    first: int,
-    last: int,
-    products: Any,
-    usable: Any,
-    slack: Any,
-    hidden: Any,
-    words: Any,
-    bias: Any,
-    starts: Any,
-    terms: Any,
-    weights: Any,
-    counts: Any,
-) -> None:
-    """The exact weights of the terms that may be active, row by row from starts[r] on; counts[r] are above 0."""
-    for r in range(first, last):
-        row, at, limit = products[r], starts[r], -slack[r]
-        for k in range(len(row)):
-            if usable[k] and row[k] > limit:
-                weight = weight_exact(hidden[r], words[k], bias[k])
-                if weight > 0:
-                    terms[at], weights[at] = k, weight
-                    at += 1
-        counts[r] = at - starts[r]
-
-
-@njit("reassoc", "contract")
-def weigh_own(first: int, last: int, starts: Any, own: Any, hidden: Any, words: Any, bias: Any, weights: Any) -> None:
-    """The exact weights of given terms, own[starts[r]:starts[r + 1]] of row r; 0 where one is not active."""
+@njit()
+def weigh(first: int, last: int, starts: Any, terms: Any, hidden: Any, words: Any, bias: Any, weights: Any) -> None:
+    """log(1 + max(0, word · hidden + bias)) of the terms[starts[r]:starts[r + 1]] of row r, rounded once."""
+    room = np.empty(words.shape[1], np.float64)
     for r in range(first, last):
         for n in range(starts[r], starts[r + 1]):
-            weights[n] = weight_exact(hidden[r], words[own[n]], bias[own[n]])
+            total = dot_exact(words[terms[n]], hidden[r], room) + bias[terms[n]]
+            weights[n] = np.float32(math.log1p(total)) if total > 0 else np.float32(0)
+
+
+# The same in NumPy, into the same arrays.
+
+
+def _dots(rows: Any, other: Any) -> NDArray[np.float64]:
+    """`dot_exact` of each row of a matrix and a vector."""
+    products = rows.astype(np.float64) * other
+    whole = products.shape[1] // 8 * 8
+    folded, rest = products[:, :whole], products[:, whole:]
+    while folded.shape[1] > 1 and folded.shape[1] % 2 == 0:
+        half = folded.shape[1] // 2
+        folded = folded[:, :half] + folded[:, half:]
+    total = np.zeros(len(products))
+    for column in (*folded.T, *rest.T):
+        total += column
+    return total
+
+
+def hidden_in_numpy(
+    first: int, last: int, vectors: Any, matrix: Any, shift: Any, gain: Any, offset: Any, epsilon: float, out: Any
+) -> None:
+    """As `hidden_exact`."""
+    width = len(matrix)
+    for r in range(first, last):
+        length = np.maximum(np.sqrt(_dots(vectors[r : r + 1], vectors[r])), 1e-12)
+        line = _dots(matrix, vectors[r]) / length + shift
+        line -= _dots(line[None], np.ones(width)) / width
+        out[r] = line * (1.0 / np.sqrt(_dots(line[None], line) / width + epsilon)) * gain + offset
+
+
+def weigh_in_numpy(
+    first: int, last: int, starts: Any, terms: Any, hidden: Any, words: Any, bias: Any, weights: Any
+) -> None:
+    """As `weigh`."""
+    for r in range(first, last):
+        part = slice(starts[r], starts[r + 1])
+        totals = _dots(words[terms[part]], hidden[r]) + bias[terms[part]]
+        # The logarithm of the C library, as in the loop; NumPy has its own.
+        weights[part] = [math.log1p(total) if total > 0 else 0.0 for total in totals.tolist()]
+
+
+def rehearse() -> None:
+    """Call all loops for nothing, with the types that they always have: that compiles them, or loads them."""
+    numbers, flags = np.zeros((2, 2), np.float32), np.ones(2, np.bool_)
+    line, places, starts = np.zeros(2, np.float32), np.zeros(2, np.int32), np.zeros(3, np.int64)
+    given, vector = plain(numbers), plain(line)
+    hidden_exact(0, 0, given, given, vector, vector, vector, 1.0, numbers)
+    weigh(0, 0, plain(starts), plain(places), given, given, vector, line)
+    own_logits(0, 0, places, places, numbers, numbers, line, line)
+    count(0, 0, numbers, 2, flags, flags, starts, line, starts)
+    fill(0, 0, numbers, 2, flags, flags, places, starts, places, line, starts, places, line)
+    products(0, 0, 2, starts, places, line, numbers)
+    slope: Any = np.float32(0)
+    slopes(0, 0, 2, starts, places, line, numbers, slope, slope, line)
+    spread_slopes(0, 0, starts, places, line, numbers, numbers, numbers, numbers)

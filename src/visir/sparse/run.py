@@ -18,6 +18,7 @@ from visir.encoders.loading import load
 from visir.encoders.store import check_there
 from visir.encoders.towers.base import Inputs
 from visir.errors import ConfigurationError, EncoderError
+from visir.jit import compile_ahead
 from visir.records import Collection
 from visir.sparse.encoder import LAYOUT, SparseEncoder, write_files
 from visir.sparse.expansion import Expansion, ExpansionSample, Variant, allowed
@@ -518,6 +519,8 @@ def sparsify(
     if checkpoint.is_finished_with(resolved, trained_on=splits.train, validated_on=splits.validation):
         return TrainedModel(checkpoint.path)
     device_of_head = Processes.join(resolved.device).device
+    if device_of_head.type == "cpu":  # a step waits for its loops, so that its bits are the same on a new machine
+        compile_ahead(own_logits)
     tokenizer = load_tokenizer(resolved.head.language_model)
     dense = load(expand(resolved.encoder))
     check_pictures(dense, splits)

@@ -6,7 +6,7 @@ Of lists that end early a rank is known within bounds only: ranks and values are
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -19,7 +19,7 @@ import visir.stats as stats
 from visir.evaluation.explaining.world import Part, Places, World, place_among
 from visir.evaluation.measures import RSUM_CUTOFFS
 from visir.evaluation.published.judge import LABEL, decimals_of
-from visir.jit import njit
+from visir.jit import njit, pays, plain
 from visir.records import SIDES, Run
 
 Numbers = NDArray[np.float64]
@@ -247,7 +247,7 @@ def ranks_of_pairs(scores: Scores, part: Part, rule: Rule) -> tuple[Numbers, Num
     documents, values = scores.documents, scores.values
     row, document = part.pairs
     rows = scores.rows(part.queries)[row]
-    columns = _find(documents, rows, document) if scores.is_list else scores.column_of[document]
+    columns = _run(_find, _find_in_numpy, documents, rows, document) if scores.is_list else scores.column_of[document]
     counts = part.candidates if part.copies is None else part.candidates * part.copies
     weight = counts[documents].astype(np.float32)
     ranked = (rows >= 0) & (columns >= 0) & (counts[document] > 0)
@@ -265,8 +265,8 @@ def ranks_of_pairs(scores: Scores, part: Part, rule: Rule) -> tuple[Numbers, Num
     last = values[rows, -1] if len(values) else np.zeros(0, np.float32)
     behind = last if rule.early and scores.has_ties else np.full(len(row), -np.inf, np.float32)
     own = np.where(ranked, values[rows, columns], behind)
-    better, equal, earlier = _count(
-        values, rows, np.where(ranked, columns, -1), own, weight, of_query, of_document, place
+    better, equal, earlier = _run(
+        _count, _count_in_numpy, values, rows, np.where(ranked, columns, -1), own, weight, of_query, of_document, place
     )
     lowest, highest = np.full(len(row), np.inf), np.full(len(row), np.inf)
     at = Standings(row[ranked], better[ranked], equal[ranked], earlier[ranked])
@@ -283,6 +283,24 @@ def ranks_of_pairs(scores: Scores, part: Part, rule: Rule) -> tuple[Numbers, Num
     return lowest, highest, bool((at.equal > 1).any())
 
 
+_COST = 8
+"""What a score that is compared costs in NumPy, in multiplications (`visir.jit.pays`)."""
+_COMPARED = 2**20
+"""Scores that NumPy compares at once."""
+
+
+def _run(loop: Any, in_numpy: Any, *given: Matrix) -> Any:
+    """What a loop finds, or NumPy as long as nobody has compiled it. The first is a matrix, the second its rows."""
+    compiled = pays(_COST * len(given[1]) * given[0].shape[1], loop)
+    return (loop if compiled else in_numpy)(*(plain(np.ascontiguousarray(array)) for array in given))
+
+
+def _pieces(rows: Any, width: int) -> Iterator[Any]:
+    """Pairs that have a row, as many at once as NumPy compares."""
+    some, step = np.flatnonzero(rows >= 0), max(_COMPARED // max(width, 1), 1)
+    return (some[start : start + step] for start in range(0, len(some), step))
+
+
 @njit()
 def _find(documents: Any, rows: Any, wanted: Any) -> Any:
     """The column of a document in a row; -1 where there is none."""
@@ -293,6 +311,15 @@ def _find(documents: Any, rows: Any, wanted: Any) -> Any:
                 if documents[rows[p], j] == wanted[p]:
                     columns[p] = j
                     break
+    return columns
+
+
+def _find_in_numpy(documents: Any, rows: Any, wanted: Any) -> Any:
+    """As `_find`."""
+    columns = np.full(len(rows), -1)
+    for some in _pieces(rows, documents.shape[1]):
+        same = documents[rows[some]] == wanted[some, None]
+        columns[some] = np.where(same.any(axis=1), same.argmax(axis=1), -1)
     return columns
 
 
@@ -329,6 +356,37 @@ def _count(
                     before += weights[j]
             earlier[p] = before
     return better, equal, earlier
+
+
+def _count_in_numpy(
+    scores: Any, rows: Any, columns: Any, own: Any, weight: Any, of_query: Any, of_document: Any, place: Any
+) -> tuple[Any, Any, Any]:
+    """As `_count`."""
+
+    def of(table: Any, some: Any) -> Any:
+        return table[rows[some]] if len(table) > 1 else table[:1]
+
+    better, equal, earlier = np.zeros(len(rows)), np.zeros(len(rows)), np.zeros(len(rows))
+    for some in _pieces(rows, scores.shape[1]):
+        values, score, inside = scores[rows[some]], own[some, None], of(weight, some)
+        column, nth = columns[some], np.arange(len(some))
+        weights, places = np.broadcast_to(inside, values.shape), np.broadcast_to(of(place, some), values.shape)
+        if len(of_query):
+            inside = np.where(of(of_document, some) == of_query[some, None], inside, np.float32(0))
+        same = np.where(values == score, inside, np.float32(0))
+        better[some], equal[some] = np.where(values > score, inside, np.float32(0)).sum(axis=1), same.sum(axis=1)
+        shared = np.flatnonzero((column >= 0) & (equal[some] > weights[nth, column]))
+        before = places[shared] < places[shared, column[shared]][:, None]
+        earlier[some[shared]] = np.where(before, same[shared], np.float32(0)).sum(axis=1)
+    return better, equal, earlier
+
+
+def rehearse() -> None:
+    """Call the loops for nothing, with the types that they always have: that compiles them, or loads them."""
+    none, rows = plain(np.zeros((0, 0), np.int32)), plain(np.zeros(0, np.int64))
+    scores, own = plain(np.zeros((0, 0), np.float32)), plain(np.zeros(0, np.float32))
+    _find(none, rows, rows)
+    _count(scores, rows, rows, own, scores, plain(np.zeros(0, np.int32)), none, none)
 
 
 @dataclass(frozen=True, eq=False)
