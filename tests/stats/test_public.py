@@ -296,3 +296,9 @@ def test_units_of_several_types_are_told_apart() -> None:
 def test_one_fold_is_not_tested() -> None:
     found = stats.difference([0.5], [0.25], test="folds", ratio=0.25)
     assert isnan(found.p) and found.reason == "there is only one fold"
+
+
+def test_systems_that_differ_alike_in_every_unit_have_places_of_their_own() -> None:
+    right, wrong = np.ones(20), np.zeros(20)
+    placed = stats.places([wrong, right, right])
+    assert placed.best.tolist() == [3, 1, 1] and placed.worst.tolist() == [3, 2, 2]

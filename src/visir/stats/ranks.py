@@ -119,7 +119,7 @@ def _largest(
     """What the largest t of all pairs exceeds in a share of 1 − `level`, when no two systems differ."""
     rows, columns = np.nonzero(np.triu(spread, 1))
     if len(rows) == 0:
-        return np.inf
+        return 0.0
     rng = np.random.default_rng(seed)
     # A normal weight for each unit gives differences with the covariances of the systems; divided by a χ each has t's
     # tails, as in the test of one pair.
