@@ -132,6 +132,7 @@ FORGED: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "a field of another type": (lambda one: one["protocol"].update(folds="5"), "folds: '5' is of the wrong type"),
     "no protocol": (lambda one: one.pop("protocol"), "protocol: what visir.evaluate wrote"),
     "no tasks": (lambda one: one.update(tasks={}), "tasks: {task: its values}"),
+    "a task of another name": (lambda one: one["tasks"].update(zzz=one["tasks"].pop("i2t")), "not one of the protocol"),
     "a task of nothing": (lambda one: one.update(tasks={"t2i": []}), "queries, and the values of each measure"),
     "no name": (lambda one: one.update(system=""), "system: a name"),
     "a name of lines": (lambda one: one.update(system="a\nb"), "system: a name"),

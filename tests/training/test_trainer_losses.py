@@ -23,7 +23,7 @@ from refusals import refused
 from visir.encoders.models.sentence import packaged_model
 from visir.encoders.towers.base import Head, HeadSpec, Tower
 from visir.encoders.towers.pretrained_backbone import PretrainedBackbone
-from visir.errors import ConfigurationError
+from visir.errors import ConfigurationError, VisirError
 from visir.files import data_directory
 from visir.training.learner import DualEncoder
 from visir.training.losses import Auxiliary, build_objective
@@ -183,6 +183,8 @@ def test_what_is_missing_is_said(folder: Path) -> None:
     loss.at_step(0, 0)
     with refused(ConfigurationError, code="labels-of-another-shape"):
         loss.compute_loss_from_embeddings(vectors, torch.randn(4, 9))
+    with refused(VisirError, code="targets-not-finite"):
+        loss.compute_loss_from_embeddings(vectors, torch.full((4, 5), torch.nan))
 
 
 # Real trainings, on captions of Flickr8k.

@@ -307,7 +307,8 @@ def report(
         check_page(out, "a report is one page", ".htm", replace=replace)
     elif out is not None:
         check_new_folder(out, REPORT, replace=replace)
-    shown = call(None, [str(folder) for folder in folders], data=call.given["data"], title=call.given["title"])
+    names = ("data", "images", "title")
+    shown = call(None, [str(folder) for folder in folders], **{name: call.given[name] for name in names})
     output.finish(shown, shown.to_dict(), None if is_page else out, page=out if is_page else None, replace=replace)
 
 

@@ -401,6 +401,10 @@ def unpacked(content: Any, place: str) -> Result:
     if not isinstance(tasks, dict) or not tasks:
         faults.append("tasks: {task: its values}, at least one")
     else:
+        known = protocol.queries if protocol is not None and protocol.queries else tasks
+        faults += [
+            f"task {task!r}: not one of the protocol ({', '.join(known)})" for task in tasks if task not in known
+        ]
         read = {task: _task(task, of, faults) for task, of in tasks.items()}
         for task, of in read.items():
             faults += [] if protocol is None or of is None else _of_sum(task, of[1], recalls_of(protocol.recall))

@@ -302,7 +302,7 @@ def _use(subject: Subject) -> str:
         does = 'print(visir.search("photos/", model, "a dog on a beach"))'
     elif "image" in takes:
         does = 'print(visir.search("photos/", model, "one-of-them.jpg"))'
-    parts = [f"With [visir]({HOME}) (`pip install visir`):\n\n```python\n{loads}\n{does}\n```"]
+    parts = [f"With [visir]({HOME}) (`pip install git+{HOME}`):\n\n```python\n{loads}\n{does}\n```"]
     base = subject.bases[0] if subject.bases else "BASE"
     folder = f', subfolder="{subject.subfolder}"' if subject.subfolder else ""
     others = {

@@ -26,7 +26,7 @@ from visir.storage.manifest import reading_folder
 _MEASURED = (Evaluation, Result, Classification)
 
 
-def report(*sources: Any, data: Any = None, title: str = "") -> StudyReport:
+def report(*sources: Any, data: Any = None, images: Any = None, title: str = "") -> StudyReport:
     """Describe anything that visir measured or made: its tables, charts, page and LaTeX. Several come side by side.
 
         visir.report("results/clip")                                     the folder of any verb
@@ -37,6 +37,7 @@ def report(*sources: Any, data: Any = None, title: str = "") -> StudyReport:
             list, or as {name: source}. Results of one protocol are also tested against one another
             (`visir.compare`, every pair); of results of different protocols it is said what differs.
         data: What was searched (`visir.open` takes it): with it the page of a result shows its best and worst queries.
+        images: Where the pictures of `data` are, if not beside it.
         title: The heading; by default what was measured.
 
     Returns:
@@ -69,7 +70,7 @@ def report(*sources: Any, data: Any = None, title: str = "") -> StudyReport:
     things = {name: _opened(thing) for name, thing in given.items()}
     faults = [f"{name}: {type(thing).__name__} has no report" for name, thing in things.items() if not _is_shown(thing)]
     raise_faults(ConfigurationError, "report", faults, hint="what visir.evaluate and the other calls return")
-    source = None if data is None else collections.open(data)
+    source = None if data is None else collections.open(data, **({} if images is None else {"images": images}))
     if len(things) == 1:
         described = _of_given(next(iter(given.values())), next(iter(things.values())), source)
         return replace(described, title=title) if title else described

@@ -52,6 +52,7 @@ def publish(
     out: str | Path | None = None,
     title: str = "",
     data: Any = None,
+    images: Any = None,
     pages: bool = True,
     replace: bool = False,
     seed: int = 0,
@@ -72,6 +73,7 @@ def publish(
         out: Where to write: a new folder for the site; or, of one result, a file `NAME.json`. None writes nothing.
         title: The heading; by default the names of the collections.
         data: A collection that was searched (`visir.open` takes it): pages of its results show pictures.
+        images: Where its pictures are, if not beside it.
         pages: Whether each result gets a page of its queries and answers, where these are at hand.
         replace: Replace a site that visir wrote.
         seed: Of the places.
@@ -106,7 +108,7 @@ def publish(
             )
         write_new(out, _pretty(packed(results.entries[0].result)), replace=replace)
         return report
-    source = None if data is None else collections.open(data)
+    source = None if data is None else collections.open(data, **({} if images is None else {"images": images}))
     _write_site(Path(out), results, report, source, pages=pages, replace=replace)
     return report
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError, create_model
 from torch import Tensor, distributed, nn
 from torch.nn import functional
 
-from visir.errors import ConfigurationError, require
+from visir.errors import ConfigurationError, VisirError, require
 from visir.training.losses import WITH_NEGATIVES, Auxiliary, Contrastive, Losses, build_objective
 from visir.training.processes import Processes, pairs_of_all
 from visir.training.settings import explain_faults
@@ -358,6 +358,12 @@ class ObjectiveLoss(TrainerLoss):
                 f"both, with t = target_width = {width}.",
                 hint="target_width=384, and auxiliary={'ltd': {}}, for targets of 384 numbers",
                 code="labels-of-another-shape",
+            )
+        if not labels.isfinite().all():
+            raise VisirError(
+                "latent targets are NaN or infinite.",
+                hint="look for empty texts among those that the targets were made of",
+                code="targets-not-finite",
             )
         if labels.shape[1] == width:
             return apart, labels
