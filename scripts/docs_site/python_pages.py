@@ -71,7 +71,7 @@ PARTS: dict[str, Part] = {
         "visir.encoders.towers",
         "Networks of one side that visir trains.",
         (
-            *(f"visir.encoders.towers.base.{name}" for name in ("Backbone", "TowerReader", "Tower")),
+            *("visir.encoders.towers.base.Backbone", "visir.encoders.towers.base.Tower"),
             *("visir.encoders.towers.base.HeadSpec", "visir.encoders.towers.base.Head"),
             *("visir.encoders.towers.resnet.ResNetBackbone", "visir.encoders.towers.resnet.SmallCNNBackbone"),
             *("visir.encoders.towers.gru.GRUBackbone", "visir.encoders.towers.gru.WordVocabulary"),
@@ -96,8 +96,7 @@ PARTS: dict[str, Part] = {
         "What is minimised in training.",
         (
             *(f"visir.training.losses.{name}" for name in ("InfoNCE", "Triplet", "IFM", "Cosine", "LTD", "ITD")),
-            "visir.training.trainer_losses.ObjectiveLoss",
-            "visir.sparse.trainer_loss.D2SLoss",
+            *("visir.training.trainer_losses.ObjectiveLoss", "visir.sparse.trainer_loss.D2SLoss"),
         ),
     ),
     "training-loop": Part(

@@ -111,9 +111,9 @@ def interpreted(loop: Any) -> Callable[..., Any]:
     # In a copy of their file's names: in the file itself numba's functions take their places.
     given = _loops[f"{loop.__module__}.{loop.__name__}"].function
     names = dict(given.__globals__)
-    for one in _loops.values():
-        if one.function.__globals__ is given.__globals__:
-            names[one.function.__name__] = FunctionType(one.function.__code__, names)
+    for other in _loops.values():
+        if other.function.__globals__ is given.__globals__:
+            names[other.function.__name__] = FunctionType(other.function.__code__, names)
     function: Callable[..., Any] = names[given.__name__]
     return function
 

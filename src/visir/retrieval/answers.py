@@ -35,7 +35,7 @@ def check_depth(k: object, name: str = "k") -> None:
 
 
 @dataclass(frozen=True)
-class Candidates:
+class CandidateRows:
     """Rows of an index that may be the best of each query, and are still to be scored."""
 
     rows: NDArray[np.int64]  # (n, c) rows; -1 where there are fewer, and for deleted ones
@@ -44,7 +44,7 @@ class Candidates:
     device: str = ""  # where all documents are compared for queries of too few candidates
 
     @classmethod
-    def of_spans(cls, rows: NDArray[np.int64], offsets: NDArray[np.int64]) -> Candidates:
+    def of_spans(cls, rows: NDArray[np.int64], offsets: NDArray[np.int64]) -> CandidateRows:
         """Take the rows from `offsets[q]` to `offsets[q + 1]` for each query q."""
         counts = np.diff(offsets)
         held = np.arange(int(counts.max(initial=0))) < counts[:, None]

@@ -18,19 +18,19 @@ from visir.errors import EmbeddingError
 from visir.files import expect_single_rows, release
 from visir.fingerprint import hash_columns, hash_json
 from visir.records import Embeddings, EncoderCard
-from visir.retrieval.answers import Candidates, Hits
+from visir.retrieval.answers import CandidateRows, Hits
 from visir.retrieval.clustering import faiss_threads, load_faiss, train_centroids
 from visir.retrieval.index import Finder
 from visir.retrieval.rows import DENSE, LARGEST, Rows
 from visir.retrieval.scan import best_of
-from visir.retrieval.settings import DenseSettings, recall, setting
+from visir.retrieval.settings import SimilaritySettings, recall, setting
 from visir.retrieval.vectors import BLOCK, Side
 from visir.storage import FolderChange
 from visir.threads import Share, cores, piece, spread
 
 
 @dataclass(frozen=True)
-class FlatSettings(DenseSettings):
+class FlatSettings(SimilaritySettings):
     """The settings of an exact index."""
 
     device: str = setting("", "a device of torch (cuda) for the matrix products; empty: the cores", search=True)
@@ -60,7 +60,7 @@ class Flat(Finder[Embeddings]):
 
 
 @dataclass(frozen=True)
-class HnswSettings(DenseSettings):
+class HnswSettings(SimilaritySettings):
     """The settings of a graph: its cost and its quality (Malkov and Yashunin, 2018: arXiv:1603.09320)."""
 
     m: int = setting(
@@ -113,7 +113,7 @@ class Hnsw(Finder[Embeddings]):
     def add(self, built: Graph, rows: DenseRows, settings: HnswSettings) -> Graph:
         return _grown(_faiss().clone_index(built.index), rows, settings)
 
-    def search(self, built: Graph, rows: DenseRows, queries: Side, k: int, settings: HnswSettings) -> Candidates:
+    def search(self, built: Graph, rows: DenseRows, queries: Side, k: int, settings: HnswSettings) -> CandidateRows:
         faiss, candidates = _faiss(), min(max(k, settings.ef_search), len(rows))
         parameters = faiss.SearchParametersHNSW(efSearch=candidates)
         if len(rows.live) < len(rows):
@@ -121,7 +121,7 @@ class Hnsw(Finder[Embeddings]):
             selector = faiss.IDSelectorBitmap(alive)
             parameters.sel = selector
         _, labels = built.index.search(queries.block(0, len(queries)), candidates, params=parameters)
-        return Candidates(labels, built.vectors)
+        return CandidateRows(labels, built.vectors)
 
     def dump(self, built: Graph, path: Path) -> None:
         faiss = _faiss()
@@ -181,7 +181,7 @@ _LEAST = 16
 _GRAPH = 1024
 """From this many centroids on, the list of a vector that is added is found in a graph over them."""
 _COARSE = 64
-"""Candidates in that graph."""
+"""CandidateRows in that graph."""
 _CHECKSUM, _READ = 16, 2**24
 """Bytes of a checksum, and of what is read at once to compute it."""
 
@@ -309,7 +309,7 @@ _GROWTH = 4
 
 
 @dataclass(frozen=True)
-class IvfSettings(DenseSettings):
+class IvfSettings(SimilaritySettings):
     """The settings of lists of codes: their cost and their quality."""
 
     lists: int = setting(0, "lists of near vectors; 0: about 4 times the root of all vectors, up to 16,384", least=0)
@@ -376,18 +376,18 @@ class Ivf(Finder[Embeddings]):
             return self.build(rows, settings)
         return _coded(load_faiss(PURPOSE).clone_index(built.codes), rows, built.rows)
 
-    def search(self, built: CodedRows, rows: DenseRows, queries: Side, k: int, settings: IvfSettings) -> Candidates:
+    def search(self, built: CodedRows, rows: DenseRows, queries: Side, k: int, settings: IvfSettings) -> CandidateRows:
         lists, wanted = int(built.codes.nlist), max(k, settings.rescore)
         probes = min(settings.probes or usual_probes(lists), lists)
         if wanted >= len(rows.live):
-            return Candidates(np.broadcast_to(rows.live, (len(queries), len(rows.live))))
+            return CandidateRows(np.broadcast_to(rows.live, (len(queries), len(rows.live))))
         candidates = built.nearest(rows, queries, wanted, probes)
         # FAISS finds nothing where all its codes are equally near.
         while probes < lists and len(short := np.flatnonzero((candidates >= 0).sum(axis=1) < k)):
             probes = min(4 * probes, lists)
             some = Side(queries.embeddings, short, queries.similarity)
             candidates[short] = built.nearest(rows, some, wanted, probes)
-        return Candidates(candidates)
+        return CandidateRows(candidates)
 
     def dump(self, built: CodedRows, path: Path) -> dict[str, Any]:
         load_faiss(PURPOSE).write_index(built.codes, str(path))

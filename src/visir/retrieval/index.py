@@ -25,7 +25,7 @@ from visir.arrays import load_array
 from visir.display import Displayed, brief, counted, listed
 from visir.errors import ConfigurationError, EmbeddingError, RunError, VisirError
 from visir.records import EncoderCard, Modality, Run, modality_of
-from visir.retrieval.answers import MOST, Candidates, Hits, run_of
+from visir.retrieval.answers import MOST, CandidateRows, Hits, run_of
 from visir.retrieval.rows import DENSE, LARGEST, Form, Rows, Vectors, check_fits_index, in_order
 from visir.retrieval.settings import Kind, searching, settings_of
 from visir.storage import (
@@ -275,17 +275,17 @@ class Finder(Generic[Vectors]):
     ones. `settings` are an instance of `settings_type`.
 
     Example:
-        >>> from visir.retrieval.answers import Candidates
+        >>> from visir.retrieval.answers import CandidateRows
         >>> class Nearest(Finder):
         ...     def search(self, built, rows, queries, k, settings):
         ...         products = queries.whole @ rows.compared().T
-        ...         return Candidates(np.argsort(-products, axis=1)[:, : 2 * k])
+        ...         return CandidateRows(np.argsort(-products, axis=1)[:, : 2 * k])
     """
 
     form: ClassVar[Form[Any]] = DENSE
     """How vectors are read, compared and scored: `DENSE`, `SPARSE` or `MULTI` of `visir.retrieval.rows`."""
     settings_type: ClassVar[type[Any]]
-    """A frozen dataclass of `visir.retrieval.settings.setting`s; of dense vectors, a `DenseSettings`."""
+    """A frozen dataclass of `visir.retrieval.settings.setting`s; of dense vectors, a `SimilaritySettings`."""
 
     def build(self, rows: Rows[Vectors], settings: Any) -> Any:
         """Return a structure over the rows (a graph, lists); None where there is none."""
@@ -294,7 +294,7 @@ class Finder(Generic[Vectors]):
         """Return the structure after rows were appended, without a change of `built`; here it is built again."""
         return self.build(rows, settings)
 
-    def search(self, built: Any, rows: Rows[Vectors], queries: Any, k: int, settings: Any) -> Candidates | Hits:
+    def search(self, built: Any, rows: Rows[Vectors], queries: Any, k: int, settings: Any) -> CandidateRows | Hits:
         """Return rows for each query, of which the index takes the best `k`, or the best `k` documents as they are.
 
         Args:
@@ -518,8 +518,8 @@ class StoredIndex(Index[Vectors]):
         else:  # one question after the other by the same model: what was checked of the first holds
             ordered = queries
         depth, asking = min(k, len(rows.live)), self.form.asking(ordered)
-        found = self._finder.search(state.built, rows, asking, depth, settings)
-        hits = found if isinstance(found, Hits) else self.form.score(rows, asking, found, depth)
+        named = self._finder.search(state.built, rows, asking, depth, settings)
+        hits = named if isinstance(named, Hits) else self.form.score(rows, asking, named, depth)
         self._settle()  # after the work, which goes on beside the check
         return ordered, hits
 
@@ -539,8 +539,8 @@ class StoredIndex(Index[Vectors]):
         own = replace(settings, candidates=0) if hasattr(settings, "candidates") else settings
         wanted = min(max(k, getattr(settings, "candidates", 0) or max(10 * k, 100)), MOST)
         offsets, places, _ = self._found(state, others, wanted, own)[1].best(len(others), wanted)
-        found = Candidates.of_spans(rows.live[places], offsets)
-        hits = self.form.score(rows, self.form.asking(ordered), found, min(k, len(rows.live)), fill=False)
+        candidates = CandidateRows.of_spans(rows.live[places], offsets)
+        hits = self.form.score(rows, self.form.asking(ordered), candidates, min(k, len(rows.live)), fill=False)
         about = {"search": self.kind, **asdict(settings), "first": first.encoder.name, "retrieved": wanted}
         return ordered, hits, about
 

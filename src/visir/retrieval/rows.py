@@ -34,7 +34,7 @@ from visir.records import (
     strings,
 )
 from visir.records.columns import ids_at, is_sorted
-from visir.retrieval.answers import Candidates, Hits, check_depth
+from visir.retrieval.answers import CandidateRows, Hits, check_depth
 from visir.retrieval.multi_vector.compression import COMPRESSED_FILES, CompressedVectors, join_vectors
 from visir.retrieval.multi_vector.scan import scan_tokens
 from visir.retrieval.multi_vector.sides import BLOCK as TOKENS
@@ -86,7 +86,7 @@ class Form(Generic[Vectors]):
         """Return queries as they are compared."""
         return queries
 
-    def score(self, rows: Rows[Vectors], queries: Any, found: Candidates, k: int, *, fill: bool = True) -> Hits:
+    def score(self, rows: Rows[Vectors], queries: Any, candidates: CandidateRows, k: int, *, fill: bool = True) -> Hits:
         """Return the best `k` candidates of each query, by exact scores; where a query has fewer than `k` and `fill`,
         the best of all documents."""
         raise NotImplementedError
@@ -95,7 +95,7 @@ class Form(Generic[Vectors]):
 Gather = Callable[[NDArray[np.int64]], tuple[NDArray[np.float32], NDArray[np.int64]]]
 """From the (q, c) rows of an index to a matrix that contains their vectors, and their rows in it."""
 _PAIRS = 2**12
-"""Candidates that are read at once: where the system maps 64 kB around each on disk, 256 MiB."""
+"""CandidateRows that are read at once: where the system maps 64 kB around each on disk, 256 MiB."""
 
 
 class Dense(Form[Embeddings]):
@@ -144,18 +144,20 @@ class Dense(Form[Embeddings]):
                 hits.append(Hits(query, rows.places[row], scores.ravel(), in_order=True))
         return Hits.joined(hits)
 
-    def score(self, rows: Rows[Embeddings], queries: Side, found: Candidates, k: int, *, fill: bool = True) -> Hits:
-        asking, candidates, held = queries.block(0, len(queries)), found.rows, found.vectors
+    def score(
+        self, rows: Rows[Embeddings], queries: Side, candidates: CandidateRows, k: int, *, fill: bool = True
+    ) -> Hits:
+        asking, wanted_rows, held = queries.block(0, len(queries)), candidates.rows, candidates.vectors
 
         def gather(wanted: NDArray[np.int64]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
             return self._gathered(rows, wanted) if held is None else (held, wanted)
 
         places, scores = np.empty((len(asking), k), np.int64), np.empty((len(asking), k), np.float32)
         filled = np.zeros(len(asking), np.int64)
-        step = max(_PAIRS // max(candidates.shape[1], 1), 1)
+        step = max(_PAIRS // max(wanted_rows.shape[1], 1), 1)
         for first in range(0, len(asking), step):
             some = slice(first, first + step)
-            _best(rows, asking[some], candidates[some], k, gather, (places[some], scores[some], filled[some]))
+            _best(rows, asking[some], wanted_rows[some], k, gather, (places[some], scores[some], filled[some]))
         short = np.flatnonzero(filled < k)
         if len(short) == 0 or not fill:
             return Hits.ordered(places, scores, filled)
@@ -319,14 +321,20 @@ class MultiVector(Form[MultiVectorEmbeddings]):
         return Hits.joined(hits)
 
     def score(
-        self, rows: Rows[MultiVectorEmbeddings], queries: TokenSide, found: Candidates, k: int, *, fill: bool = True
+        self,
+        rows: Rows[MultiVectorEmbeddings],
+        queries: TokenSide,
+        candidates: CandidateRows,
+        k: int,
+        *,
+        fill: bool = True,
     ) -> Hits:
-        query, column = np.nonzero(found.rows >= 0)
-        row, hits = found.rows[query, column], []
+        query, column = np.nonzero(candidates.rows >= 0)
+        row, hits = candidates.rows[query, column], []
         short = np.bincount(query, minlength=len(queries)) < (k if fill else 0)
         if short.any():
             some = TokenSide(queries.embeddings, np.flatnonzero(short))
-            hits, query, row = [self.scan(rows, some, k, found.device)], query[~short[query]], row[~short[query]]
+            hits, query, row = [self.scan(rows, some, k, candidates.device)], query[~short[query]], row[~short[query]]
         part_of = np.searchsorted(rows.starts, row, side="right") - 1
         for part in np.unique(part_of):
             mine = part_of == part

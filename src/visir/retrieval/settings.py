@@ -43,7 +43,7 @@ def recall() -> Any:
 
 
 @dataclass(frozen=True)
-class DenseSettings:
+class SimilaritySettings:
     """The settings of every index of dense vectors."""
 
     similarity: str = setting("cosine", "cosine, or dot: vectors as they are", among=("cosine", "dot"))

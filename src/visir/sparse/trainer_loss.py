@@ -53,7 +53,7 @@ class D2SLoss(TrainerLoss):
         if self.expansion.variant == "caption+word" and frequencies is None:
             raise ConfigurationError(
                 'expansion.variant = "caption+word" needs the share of the captions that have each term.',
-                hint="frequencies=torch.from_numpy(visir.sparse.load_tokenizer(MODEL).terms(captions).frequencies(|V|))",
+                hint="give frequencies: load_tokenizer(MODEL).terms(captions).frequencies(size) as a tensor",
                 code="expansion-without-frequencies",
             )
         self.frequencies, self.seed = frequencies, seed

@@ -274,7 +274,9 @@ class ObjectiveLoss(TrainerLoss):
             dimension = known.get_embedding_dimension()
         decodes = self.auxiliary.ltd is not None or self.auxiliary.itd is not None
         if decodes and dimension is None:
-            raise ConfigurationError("auxiliary: the model does not say how wide its vectors are.", hint="dimension=…")
+            raise ConfigurationError(
+                "auxiliary: the model does not say how wide its vectors are.", hint="give dimension=512, say"
+            )
         vocabulary = 1 + len(known.tokenizer) if self.auxiliary.itd is not None else None
         self.target_width = target_width
         if similarity is None:

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from visir.retrieval.answers import Candidates
+from visir.retrieval.answers import CandidateRows
 from visir.retrieval.index import Finder
-from visir.retrieval.settings import DenseSettings, Kind, setting
+from visir.retrieval.settings import Kind, SimilaritySettings, setting
 
 
 @dataclass(frozen=True)
-class SignSettings(DenseSettings):
+class SignSettings(SimilaritySettings):
     """What a person may set."""
 
     bits: int = setting(256, "signs kept of each vector: more find better", least=8)
@@ -34,7 +34,7 @@ class Signs(Finder):
     def search(self, built, rows, queries, k, settings):
         alike = signs(queries.whole, settings.bits).astype(np.float32) @ built.T
         alike[:, rows.dead] = -np.inf
-        return Candidates(np.argsort(-alike, axis=1, kind="stable")[:, : max(k, settings.looked_at)])
+        return CandidateRows(np.argsort(-alike, axis=1, kind="stable")[:, : max(k, settings.looked_at)])
 
     def dump(self, built, path):
         np.save(path, built)

@@ -18,7 +18,7 @@ from visir.errors import ConfigurationError, EmbeddingError
 from visir.progress import Progress
 from visir.records import MultiVectorEmbeddings, TokenVectors
 from visir.records.columns import as_array
-from visir.retrieval.answers import Candidates, Hits
+from visir.retrieval.answers import CandidateRows, Hits
 from visir.retrieval.clustering import nearest_centroids, train_centroids, usual_count
 from visir.retrieval.index import Finder
 from visir.retrieval.multi_vector.compression import CompressedVectors, ResidualCodec, other_lengths
@@ -191,7 +191,7 @@ class MaxSim(Finder[MultiVectorEmbeddings]):
             vectors = codec.encode(vectors)
         return replace(documents, vectors=vectors)
 
-    def search(self, built: Any, rows: MultiRows, queries: TokenSide, k: int, settings: Any) -> Candidates | Hits:
+    def search(self, built: Any, rows: MultiRows, queries: TokenSide, k: int, settings: Any) -> CandidateRows | Hits:
         return MULTI.scan(rows, queries, k, settings.device)
 
     def details(self, built: Any, rows: MultiRows, settings: Any) -> dict[str, Any]:
@@ -285,12 +285,12 @@ class MaxSimIvf(MaxSim):
     def add(self, built: CentroidLists, rows: MultiRows, settings: MaxSimIvfSettings) -> CentroidLists:
         return _grown(built, rows)
 
-    def search(self, built: Any, rows: MultiRows, queries: TokenSide, k: int, settings: Any) -> Candidates | Hits:
+    def search(self, built: Any, rows: MultiRows, queries: TokenSide, k: int, settings: Any) -> CandidateRows | Hits:
         wanted = min(max(k, settings.candidates), len(rows.live))
         if wanted == len(rows.live):
             return MULTI.scan(rows, queries, k, settings.device)
         chosen = _chosen(built, rows.dead, queries, wanted, settings.probes)
-        return Candidates(chosen.astype(np.int64), device=settings.device)
+        return CandidateRows(chosen.astype(np.int64), device=settings.device)
 
     def dump(self, built: CentroidLists, path: Path) -> None:
         np.savez(path, centroids=built.centroids, offsets=built.offsets, codes=built.codes)

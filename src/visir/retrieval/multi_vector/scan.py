@@ -14,12 +14,14 @@ from visir.progress import Progress
 from visir.retrieval.multi_vector.sides import Tokens, TokenSide, cut, loops_for, score_token_places
 from visir.retrieval.scan import TIES, Answers, SearchState, TorchDevice, slack_of_product
 from visir.retrieval.vectors import loops_for as dense_loops
-from visir.threads import Share, one_blas_thread, spread
+from visir.threads import Share, cores, one_blas_thread, spread
 
 # Approximate MaxSim scores of a block of queries and a block of documents: on the cores, or on a device of torch.
 
 ROWS, COLUMNS = 512, 1024
 """Vectors of documents and of queries in one product of a core: 2 MiB, which stay in its cache."""
+FEW_QUERIES = 16
+"""So many times as many vectors of documents meet the few of one query at once."""
 ON_DEVICE = 2**27
 """Numbers in one product on a device (512 MiB)."""
 UNEQUAL = 1.25
@@ -40,7 +42,9 @@ class OnCores:
     def scores(self, queries: Tokens, documents: Tokens, out: NDArray[np.float32]) -> None:
         """Fill in the (queries, documents) scores."""
         (left, query_offsets), (right, document_offsets) = queries, documents
-        chunks = list(cut(document_offsets, ROWS))
+        # One query has few vectors: more of the documents meet it at once, in a product of the same size or smaller.
+        size = min(ROWS * COLUMNS // max(len(left), 1), FEW_QUERIES * ROWS, len(right) // cores())
+        chunks = list(cut(document_offsets, max(size, ROWS)))
         loops = loops_for(right.size * len(left) // 16)  # most of the work is the product
 
         def share(part: Share) -> None:

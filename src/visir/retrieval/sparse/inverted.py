@@ -18,7 +18,7 @@ from visir.errors import EmbeddingError
 from visir.jit import pays, plain
 from visir.records import EncoderCard, Modality, SparseEmbeddings
 from visir.records.columns import rows_of_spans
-from visir.retrieval.answers import Candidates, Hits
+from visir.retrieval.answers import CandidateRows, Hits
 from visir.retrieval.index import Finder
 from visir.retrieval.rows import SPARSE, Rows, Sparse
 from visir.retrieval.settings import recall, setting
@@ -227,12 +227,18 @@ class Listed(Sparse):
         return part
 
     def score(
-        self, rows: Rows[SparseEmbeddings], queries: SparseEmbeddings, found: Candidates, k: int, *, fill: bool = True
+        self,
+        rows: Rows[SparseEmbeddings],
+        queries: SparseEmbeddings,
+        candidates: CandidateRows,
+        k: int,
+        *,
+        fill: bool = True,
     ) -> Hits:
         """Score candidates; documents that share no term with a query are no answers, so nothing is filled up."""
         hits = []
-        query, column = np.nonzero(found.rows >= 0)
-        row = found.rows[query, column]
+        query, column = np.nonzero(candidates.rows >= 0)
+        row = candidates.rows[query, column]
         part_of = np.searchsorted(rows.starts, row, side="right") - 1
         arrays = (plain(queries.offsets), plain(queries.terms), plain(queries.values))
         for at in np.unique(part_of):

@@ -493,9 +493,9 @@ class TextIndex(Displayed):
             )
         looked_up = query if isinstance(query, Plan) else self.plan(query, **options)
         postings = self.postings
-        asked = looked_up.arrays()
-        arrays = tuple(map(plain, (*asked, postings.starts, postings.documents, self.gains)))
-        compiled = pays(8 * len(self) * sum(map(len, asked)), kernels.score)
+        of_query = looked_up.arrays()
+        arrays = tuple(map(plain, (*of_query, postings.starts, postings.documents, self.gains)))
+        compiled = pays(8 * len(self) * sum(map(len, of_query)), kernels.score)
         score: Any = kernels.score if compiled else kernels.score_in_numpy
         rows, scores = score(*arrays, len(self), float(self.bm25f.k1))
         if within is not None:

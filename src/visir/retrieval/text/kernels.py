@@ -128,9 +128,9 @@ def _bits(value: Any) -> Any:
 
 def rehearse() -> None:
     """Call every loop with few numbers, of the types that all searches have: that compiles it, or loads it."""
-    one, two, letters = plain(np.zeros(1, np.int32)), plain(np.arange(2)), plain(np.ones(3, np.uint32))
-    gain = gains(one, plain(np.ones((1, 1), np.uint16)), plain(np.ones((1, 1))))
-    score(two, two, two, plain(np.zeros(1, np.int64)), plain(np.ones(1)), two, one, plain(gain), 1, 1.2)
+    row, two, letters = plain(np.zeros(1, np.int32)), plain(np.arange(2)), plain(np.ones(3, np.uint32))
+    gain = gains(row, plain(np.ones((1, 1), np.uint16)), plain(np.ones((1, 1))))
+    score(two, two, two, plain(np.zeros(1, np.int64)), plain(np.ones(1)), two, row, plain(gain), 1, 1.2)
     near(letters, np.uint64(2), letters, plain(np.array([0, 3])), plain(np.full(1, 2, np.uint64)), 1)
 
 
@@ -164,10 +164,10 @@ def score_in_numpy(
                 low = part if low is None else np.minimum(low, part)
             if low is not None and low is not tf:
                 tf += weights[a] * low
-        found = tf > 0
-        frequency = int(found.sum())
+        has = tf > 0
+        frequency = int(has.sum())
         idf = math.log(1.0 + (n - frequency + 0.5) / (frequency + 0.5))
-        total[found] += idf * tf[found] / (k1 + tf[found])
+        total[has] += idf * tf[has] / (k1 + tf[has])
     rows = np.flatnonzero(total)
     return rows, total[rows]
 
@@ -193,5 +193,5 @@ def near_in_numpy(word: Any, mark: Any, codes: Any, offsets: Any, marks: Any, mo
                 row[j] = value
             before, last = last, row
         distances[some] = last[length]
-    found = distances <= most
-    return fit[found], distances[found]
+    close = distances <= most
+    return fit[close], distances[close]
