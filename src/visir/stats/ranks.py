@@ -141,5 +141,5 @@ def _largest(
     ]
     # The errors of few units are uncertain, those of each pair in its own way: the level that the largest normal value
     # leaves to one pair is asked of t. One draw of the error for all pairs at once would promise too much.
-    each = ndtr(-float(np.quantile(np.concatenate(largest), level)))
+    each = float(ndtr(-float(np.quantile(np.concatenate(largest), level))))
     return float(-stdtrit(freedom, each))
