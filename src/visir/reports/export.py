@@ -248,12 +248,12 @@ def _said(source: Path) -> dict[str, Any]:
         stated = ModelCard.load(page, ignore_metadata_errors=True).data.to_dict()
     except Exception:  # no head, or none that its own library can read: strangers write it
         return {}
-    kept: dict[str, Any] = {}
+    fit: dict[str, Any] = {}
     for key, form in _STATED.items():
         given = stated.get(key)
         fitting = [each for each in (given if isinstance(given, list) else [given]) if isinstance(each, str)]
-        kept[key] = [each for each in fitting if re.fullmatch(form, each)]
-    return kept
+        fit[key] = [each for each in fitting if re.fullmatch(form, each)]
+    return fit
 
 
 def _results_alone(model: str, out: Path, measured: Sequence[CardResult], notes: list[str]) -> HubFolder:
