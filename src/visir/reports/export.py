@@ -649,7 +649,8 @@ def whole_model(encoder: Any) -> WholeModel | str:
     if any(encoder.towers[side].backbone is None for side in SIDES):
         return "its heads lie over a frozen model"
     backbones = [encoder.towers[side].backbone for side in SIDES]
-    sides = [each for each in backbones if isinstance(each, PretrainedBackbone) and each.reader.family == "transformers"]
+    pretrained = [each for each in backbones if isinstance(each, PretrainedBackbone)]
+    sides = [each for each in pretrained if each.reader.family == "transformers"]
     if len(sides) < len(SIDES):
         return "its towers are of no model of transformers"
     if any(each.adapter for each in sides):
