@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from refusals import refused
 from visir.cli.main import app
 from visir.errors import ConfigurationError, EncoderError, VisirError
 from visir.reports.export import export
-from visir.storage import FolderError, Manifest
+from visir.storage import FileRecord, FolderError, Manifest
 
 sys.path.append(str(Path(__file__).parents[1] / "encoders"))
 import tiny_sentence
@@ -297,3 +298,74 @@ def test_the_verb(place: Path, measured: visir.Evaluation, tmp_path: Path) -> No
     said = json.loads(done.stdout)
     assert said["command"].startswith("hf upload OWNER/NAME") and said["folder"] == str(tmp_path / "out")
     assert (tmp_path / "out" / ".eval_results" / "scenes-test.yaml").is_file()
+
+
+def _strange(place: Path, folder: Path) -> Path:
+    """A CLIP of strangers: places of a machine, and code, in its settings."""
+    shutil.copytree(place / "clip", folder)
+    for name, changes in (
+        ("config.json", {"_name_or_path": "/home/alice/private/clip", "auto_map": {"AutoModel": "evil/code--m.Model"}}),
+        ("tokenizer_config.json", {"name_or_path": "/home/alice/private/clip"}),
+    ):
+        settings = json.loads((folder / name).read_text())
+        (folder / name).write_text(json.dumps(settings | changes))
+    return folder
+
+
+def test_settings_of_strangers_name_no_place_and_their_code_is_told(place: Path, tmp_path: Path) -> None:
+    done = export(_strange(place, tmp_path / "theirs"), out=tmp_path / "out")
+    assert same(place / "clip", tmp_path / "out")
+    assert not any(b"alice" in path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file())
+    assert any("config.json names code that is not in the folder: evil/code--m.Model" in note for note in done.notes)
+
+
+def test_links_that_lead_out_of_a_model_are_not_published(place: Path, tmp_path: Path) -> None:
+    theirs = _strange(place, tmp_path / "theirs")
+    (tmp_path / "secret").write_text("PRIVATE")
+    (theirs / "notes.txt").symlink_to(tmp_path / "secret")
+    with refused(ConfigurationError, "notes.txt", code="links-not-published"):
+        export(theirs, out=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    cached = tmp_path / "models--a--b" / "snapshots" / "0"
+    cached.mkdir(parents=True)
+    shutil.copytree(place / "clip", tmp_path / "models--a--b" / "blobs")
+    for path in (place / "clip").iterdir():
+        (cached / path.name).symlink_to(Path("../../blobs", path.name))  # as the Hub's cache has its files
+    export(cached, out=tmp_path / "out")
+    assert same(place / "clip", tmp_path / "out") and not any(
+        path.is_symlink() for path in (tmp_path / "out").iterdir()
+    )
+
+
+@pytest.mark.parametrize(
+    "head",
+    ["language: [no, en]", "datasets: 5", "base_model: 'x](http://evil)<img src=x>'", "base_model: [1, {a: b}]",
+     "language: ['<b>evil', en]", "license: |\n  evil\n  # b", "license: {a: evil}", "a: [", "language: &a [*a]"],
+)  # fmt: skip
+def test_the_head_of_a_card_of_strangers_is_taken_over_where_it_has_its_form(
+    head: str, place: Path, tmp_path: Path
+) -> None:
+    theirs = _strange(place, tmp_path / "theirs")
+    (theirs / "README.md").write_text(f"---\n{head}\n---\nA model.\n")
+    card = export(theirs, out=tmp_path / "out").card
+    assert "evil" not in card and ("- en\n" in card) == ("en]" in head)
+
+
+def test_a_checkpoint_of_strangers_brings_no_code_and_writes_no_card(place: Path, tmp_path: Path) -> None:
+    theirs = shutil.copytree(place / "heads", tmp_path / "theirs")
+    for name in ("evil.py", "weights.pkl", "inside/weights.bin"):
+        (theirs / name).parent.mkdir(exist_ok=True)
+        (theirs / name).write_bytes(b"evil")
+    manifest = Manifest.read(theirs)
+    content = json.loads(json.dumps(manifest.content))
+    content["facts"]["recipe"]["name"] = "`<img src=x>\n# Owned"
+    content["facts"]["recipe"]["data"]["collection"] = "a\n\n# Owned </details>[x](javascript:1)"
+    records = {name: FileRecord.of(theirs / name) for name in ("evil.py", "weights.pkl", "inside/weights.bin")}
+    (theirs / "visir.json").write_bytes(replace(manifest, content=content, files=manifest.files | records).to_bytes())
+    done = export(theirs, out=tmp_path / "out")
+    assert not any(b"evil" in path.read_bytes() for path in (tmp_path / "out").rglob("*.p*") if path.is_file())
+    assert not (tmp_path / "out" / "inside").exists() and any("evil.py" in note for note in done.notes)
+    lines = done.card.splitlines()
+    assert not any(line.startswith("# Owned") for line in lines)
+    assert not any("](javascript" in line.replace("\\]", "") for line in lines)
+    assert same(theirs, tmp_path / "out")

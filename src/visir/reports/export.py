@@ -38,9 +38,18 @@ LEFT_OUT = ("steps.jsonl", "training.html", "tensorboard/*")
 """What a training writes for whoever runs it: it is no part of the model, and it names places of this machine."""
 _PLAIN_FILES = ("*.json", "*.txt", "*.model", "*.spm", "*.jinja", "*.safetensors", "*.tiktoken", "*.md", "LICENSE*")
 """What a folder of another library is made of. Code and pickles are not taken along."""
+_CODE = ("*.py", "*.pyc", "*.so", "*.pkl", "*.pickle", "*.pt", "*.pth", "*.bin", "*.ckpt", "*.joblib", "*.sh")
+"""What can hold code, of a checkpoint, too: visir writes none of it."""
 _FORMS = {"modules.json": "sentence-transformers", "open_clip_config.json": "open_clip", ADAPTER_FILE: "peft"}
 _PART = {"name", "revision"}
 """What `save_part` writes of a model that is named."""
+_STATED = {
+    "license": r"[a-z0-9][a-z0-9.+-]*",
+    "language": "[a-z]{2,3}|multilingual",
+    "datasets": HUB_NAME,
+    "base_model": HUB_NAME,
+}
+"""What is taken over from the head of another card, and the form that it must have."""
 _PATH = re.compile(r"(~|[A-Za-z]:)?[/\\\\][^/\\\\\n]+[/\\\\]")
 """How a path begins that is one of this machine."""
 Framework = Literal["auto", "visir", "transformers"]
@@ -181,16 +190,14 @@ def export(
     place, given = os.fspath(model), _several(results)
     name, languages, names = repository, _texts(reads), _texts(trained_on)
     faults = [
-        f"{each!r} is no ISO 639 code (en, de)"
-        for each in languages
-        if not re.fullmatch("[a-z]{2,3}|multilingual", each)
+        f"{each!r} is no ISO 639 code (en, de)" for each in languages if not re.fullmatch(_STATED["language"], each)
     ]
     faults += [
         f"{each!r} is no name on the Hub (OWNER/NAME)"
         for each in filter(None, [name, *names])
         if not re.fullmatch(HUB_NAME, each)
     ]
-    if licence and not re.fullmatch(r"[a-z0-9][a-z0-9.+-]*", licence):
+    if licence and not re.fullmatch(_STATED["license"], licence):
         faults.append(f"{licence!r} is no licence as the Hub spells it (mit, apache-2.0, cc-by-4.0, other)")
     where, wrong = _datasets(_texts(dataset))
     raise_faults(
@@ -214,10 +221,10 @@ def export(
             written,
             name=name or f"OWNER/{heading}".replace(" ", "-"),
             title=heading,
-            licence=licence or str(stated.get("license") or ""),
-            languages=tuple(languages or _texts(stated.get("language") or ())),
-            datasets=tuple(names or _texts(stated.get("datasets") or ())),
-            bases=written.bases or tuple(_texts(stated.get("base_model") or ())),
+            licence=licence or next(iter(stated.get("license", ())), ""),
+            languages=tuple(languages or stated.get("language", ())),
+            datasets=tuple(names or stated.get("datasets", ())),
+            bases=written.bases or tuple(stated.get("base_model", ())),
         )
         unsaid = {"--licence": subject.licence, "--reads": subject.languages, "results": measured}
         notes += (
@@ -231,16 +238,22 @@ def export(
 
 
 def _said(source: Path) -> dict[str, Any]:
-    """What the head of a model's own card says; {} where it has none."""
+    """What the head of a model's own card says, as far as it is of the form that the Hub has; {} where it has none."""
     from huggingface_hub import ModelCard
 
     page = source / "README.md"
     if not page.is_file():
         return {}
     try:
-        return ModelCard.load(page, ignore_metadata_errors=True).data.to_dict()  # type: ignore[no-any-return]
-    except ValueError:  # no head, or none that can be read
+        stated = ModelCard.load(page, ignore_metadata_errors=True).data.to_dict()
+    except Exception:  # no head, or none that its own library can read: strangers write it
         return {}
+    fit: dict[str, Any] = {}
+    for key, form in _STATED.items():
+        given = stated.get(key)
+        fitting = [each for each in (given if isinstance(given, list) else [given]) if isinstance(each, str)]
+        fit[key] = [each for each in fitting if re.fullmatch(form, each)]
+    return fit
 
 
 def _results_alone(model: str, out: Path, measured: Sequence[CardResult], notes: list[str]) -> HubFolder:
@@ -383,7 +396,7 @@ def _copy_own(source: Path, target: Path, contents: dict[Path, Manifest], notes:
     """Copy a checkpoint of visir, and into it those of this machine that it is built over."""
     check_files(source)
     manifest = Manifest.read(source)
-    skipped = [name for name in manifest.files if any(PurePosixPath(name).match(pattern) for pattern in LEFT_OUT)]
+    skipped = [name for name in manifest.files if _is_like(name, (*LEFT_OUT, *_CODE))]
     for name in (*manifest.files, CHECKPOINT_FILE):
         if name not in skipped:
             (target / name).parent.mkdir(parents=True, exist_ok=True)
@@ -417,13 +430,18 @@ def _copied(source: Path, folder: Path, subject: Subject, bases: Sequence[str], 
     """A folder of another library, copied: its files of data, neither code nor pickles."""
     library = _library_of(source)
     files = [
-        name for name in files_below(source) if any(PurePosixPath(name).match(pattern) for pattern in _PLAIN_FILES)
-    ]
-    files = [
         name
-        for name in files
-        if not any(part.startswith(".") for part in PurePosixPath(name).parts) and name != "README.md"
+        for name in files_below(source)
+        if _is_like(name, _PLAIN_FILES) and name != "README.md" and not re.search(r"(^|/)\.", name)
     ]
+    leading = [f"{name} is a link to {(source / name).resolve()}" for name in files if _leads_out(source, name)]
+    raise_faults(
+        ConfigurationError,
+        f"{source}: links that lead out of the folder are not published",
+        leading,
+        hint="put the files themselves there, if they belong to the model",
+        code="links-not-published",
+    )
     if not any(name.endswith(".safetensors") for name in files):
         raise ConfigurationError(
             f"{source}: its weights are no safetensors; files that can hold code are not published.",
@@ -442,7 +460,22 @@ def _copied(source: Path, folder: Path, subject: Subject, bases: Sequence[str], 
     public = _Names(needed, bases)
     public.check(source)
     public.hide(folder, {})
+    for name in ("config.json", "tokenizer_config.json", "preprocessor_config.json", "processor_config.json"):
+        if (folder / name).is_file() and (code := sorted(_strings(read_json(folder / name).get("auto_map")))):
+            notes.append(f"{name} names code that is not in the folder: {', '.join(code)}")
     return replace(subject, library=library, bases=public.of_hub(needed), adapts=bool(needed))
+
+
+def _is_like(name: str, patterns: Sequence[str]) -> bool:
+    return any(PurePosixPath(name).match(pattern) for pattern in patterns)
+
+
+def _leads_out(source: Path, name: str) -> bool:
+    """Whether a file of a folder lies elsewhere; the Hub's cache, which has its files beside, is no elsewhere."""
+    homes = [source.resolve()]
+    if source.parent.name == "snapshots":
+        homes.append((source.parent.parent / "blobs").resolve())
+    return not any((source / name).resolve().is_relative_to(home) for home in homes)
 
 
 # Names of other models and places of this machine, in the files of a checkpoint.
@@ -493,13 +526,26 @@ class _Names:
             return [self.plain(item) for item in value]
         return self.public(value) if isinstance(value, str) else value
 
+    def _without_places(self, value: Any) -> Any:
+        """Settings with no path of this machine where libraries keep one: "_name_or_path", "tokenizer_file"."""
+        if isinstance(value, list):
+            return [self._without_places(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        return {
+            key: self.public(item)
+            if isinstance(item, str) and key.endswith(("name_or_path", "_file", "_dir"))
+            else self._without_places(item)
+            for key, item in value.items()
+        }
+
     def of_hub(self, names: Iterable[str]) -> tuple[str, ...]:
         """Those of the names that the Hub has, as it writes them."""
         bare = (split_mark(self.public(name))[0].removeprefix("st:") for name in names)
         return tuple(dict.fromkeys(name for name in bare if re.fullmatch(HUB_NAME, name) and not local_place(name)))
 
     def hide(self, folder: Path, training: Mapping[str, Any]) -> None:
-        """Put the public names into the recipe, and into the settings of adapters."""
+        """Put the public names into the recipe, and into the settings that libraries write beside a model."""
         recipe = folder / "recipe.toml"
         if recipe.is_file():
             text = recipe.read_text(encoding="utf-8")
@@ -514,6 +560,10 @@ class _Names:
             if called:
                 settings |= {"base_model_name_or_path": split_mark(called)[0].removeprefix("st:"), "revision": None}
                 path.write_bytes(json_bytes(settings))
+        for path in folder.rglob("*config*.json"):
+            settings = read_json(path)
+            if (shown := self._without_places(settings)) != settings:
+                path.write_bytes(json_bytes(shown))
 
 
 def _is_pair(text: str) -> bool:
@@ -599,9 +649,8 @@ def whole_model(encoder: Any) -> WholeModel | str:
     if any(encoder.towers[side].backbone is None for side in SIDES):
         return "its heads lie over a frozen model"
     backbones = [encoder.towers[side].backbone for side in SIDES]
-    sides = [
-        each for each in backbones if isinstance(each, PretrainedBackbone) and each.reader.family == "transformers"
-    ]
+    pretrained = [each for each in backbones if isinstance(each, PretrainedBackbone)]
+    sides = [each for each in pretrained if each.reader.family == "transformers"]
     if len(sides) < len(SIDES):
         return "its towers are of no model of transformers"
     if any(each.adapter for each in sides):

@@ -105,11 +105,11 @@ def to_terminal(table: Table) -> rich.table.Table:
 def to_markdown(table: Table) -> str:
     """A GitHub-flavoured Markdown table, numbers right-aligned, the best of a column in bold."""
     table, best = _stacked(table)
-    cells = [[_markdown(column.name) for column in table.columns]]
+    cells = [[markdown_text(column.name) for column in table.columns]]
     for number, row in enumerate(table.texts()):
         cells.append(
             [
-                f"**{_markdown(cell)}**" if (number, position) in best else _markdown(cell)
+                f"**{markdown_text(cell)}**" if (number, position) in best else markdown_text(cell)
                 for position, cell in enumerate(row)
             ]
         )
@@ -125,8 +125,8 @@ def to_markdown(table: Table) -> str:
             for column, cell, width in zip(table.columns, row, widths, strict=True)
         ]
         lines.append(f"| {' | '.join(padded)} |")
-    above = [f"**{_markdown(table.caption)}**", ""] if table.caption else []
-    below = ["", *(f"{_markdown(note)}  " for note in table.notes)] if table.notes else []
+    above = [f"**{markdown_text(table.caption)}**", ""] if table.caption else []
+    below = ["", *(f"{markdown_text(note)}  " for note in table.notes)] if table.notes else []
     return "\n".join([*above, *lines, *below]) + "\n"
 
 
@@ -291,7 +291,8 @@ TEXT_FORMATS: dict[str, Callable[[Table], str]] = {"markdown": to_markdown, "lat
 """The forms that are plain text, by the name that a command line takes."""
 
 
-def _markdown(text: str) -> str:
+def markdown_text(text: str) -> str:
+    """A text in Markdown, in one line, none of its letters a mark."""
     for mark in "\\`*_[]<>|":
         text = text.replace(mark, f"\\{mark}")
     return one_line(text)

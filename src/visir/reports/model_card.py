@@ -21,7 +21,7 @@ from visir.evaluation.results import Evaluation
 from visir.evaluation.scoring import typical_measures
 from visir.records.collection import task_words
 from visir.reports.evaluation import expected_by_chance
-from visir.reports.formats import to_markdown
+from visir.reports.formats import markdown_text, to_markdown
 from visir.reports.table import Column, Table, between
 from visir.reports.tables import card_table
 from visir.reports.words import display, in_reading_order, in_words, paper_name
@@ -286,7 +286,8 @@ def _what(subject: Subject) -> str:
         how = "adapts" if subject.adapts else "was tuned from"
         of = f" It {how} {' and '.join(f'[{base}](https://huggingface.co/{base})' for base in subject.bases)}."
     recipe = subject.training.get("recipe", {})
-    trained = f" It was trained with [visir]({HOME}) by the recipe `{recipe['name']}`." if recipe.get("name") else ""
+    recipe_name = re.sub(r"[\s`]+", " ", str(recipe.get("name") or ""))  # nothing ends the code that it is shown as
+    trained = f" It was trained with [visir]({HOME}) by the recipe `{recipe_name}`." if recipe_name else ""
     return f"This model {what}. {finds}{of}{trained}"
 
 
@@ -404,7 +405,7 @@ def _results(results: Sequence[CardResult], training: Mapping[str, Any]) -> str:
     parts = []
     for measured in results:
         evaluation, protocol = measured.evaluation, measured.evaluation.protocol
-        split = f", split {protocol.split}" if protocol.split else ""
+        split = f", split {markdown_text(protocol.split)}" if protocol.split else ""
         rows = [
             [
                 task_words(each.task),
@@ -426,8 +427,12 @@ def _results(results: Sequence[CardResult], training: Mapping[str, Any]) -> str:
         if _saw(training, protocol.collection, protocol.split):
             sentences.append("**The model was trained on a part of this split**: on new data it finds less.")
         fold = f"<details><summary>Protocol</summary>\n\n{to_markdown(card_table(protocol))}\n</details>"
-        notes = [f"- {note}" for note in evaluation.notes]
-        block = [f"### {protocol.collection}{split}", *sentences, to_markdown(Table.of(columns, rows)).strip()]
+        notes = [f"- {markdown_text(note)}" for note in evaluation.notes]
+        block = [
+            f"### {markdown_text(protocol.collection)}{split}",
+            *sentences,
+            to_markdown(Table.of(columns, rows)).strip(),
+        ]
         block += ["Fractions in percent. The interval is of the mean over queries; chance is a random order.", fold]
         parts.append("\n\n".join([*block, *(["\n".join(notes)] if notes else [])]))
     same = (
@@ -458,10 +463,12 @@ def _limits(subject: Subject, results: Sequence[CardResult]) -> str:
         under = f" Licences: {', '.join(owned)}." if owned else ""
         lines.append(f"What its base learnt, it has too, its mistakes and prejudices among it: see its card.{under}")
     if data := subject.training.get("recipe", {}).get("data", {}).get("collection"):
-        lines.append(f"It learnt from {data} alone; on other pictures and texts it can be worse.")
+        lines.append(f"It learnt from {markdown_text(str(data))} alone; on other pictures and texts it can be worse.")
     if results:
         named = dict.fromkeys(measured.evaluation.protocol.collection for measured in results)
-        lines.append(f"It was measured on {', '.join(named)} only; the numbers say nothing about other data.")
+        lines.append(
+            f"It was measured on {', '.join(map(markdown_text, named))} only; the numbers say nothing about other data."
+        )
     else:
         lines.append("Nobody has measured it yet.")
     if not subject.licence:

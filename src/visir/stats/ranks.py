@@ -14,6 +14,11 @@ FEWEST_FOR_PLACES = 10
 """Units below which no places are told: the largest of many t of so few has no distribution that could be relied on."""
 
 
+_FEW = 20
+"""Degrees of freedom below which draws from the units know too little of how alike the systems are: with ten units and
+thirty systems a third of the tables would have been wrong. There each pair gets its share of the error (Bonferroni)."""
+
+
 @dataclass(frozen=True, eq=False)
 class Places:
     """The places of systems, all of them right at once with the probability `level`.
@@ -48,10 +53,11 @@ def places(
 
     A table that sorts systems by their means says more than the queries do: neighbours are often not different. The
     places of a system go from 1 + the number of systems that are better than it for certain to k − the number of those
-    that are worse for certain. Every pair is tested; the largest of all their t values, drawn from the units with all
-    systems together, says how large one must be. So the answers to the same queries make systems alike, as in a paired
-    test, and thousands of pairs cost less than Bonferroni's correction does. It assumes that means over units are about
-    normal, and ten units at least; the degrees of freedom are those of the t-test.
+    that are worse for certain. Every pair is tested; the largest of all their values, drawn from the units with all
+    systems together, says how large a t must be. So the answers to the same queries make systems alike, as in a paired
+    test, and thousands of pairs cost less than Bonferroni's correction does, which is used below 20 degrees of freedom.
+    It assumes that means over units are about normal, and ten units at least; the degrees of freedom are those of the
+    t-test.
 
     Args:
         values: (k, n) one row for each system, one value per query.
@@ -117,18 +123,23 @@ def _largest(
     gaps: Floats, errors: Floats, spread: NDArray[np.bool_], freedom: float, level: float, samples: int, seed: int
 ) -> float:
     """What the largest t of all pairs exceeds in a share of 1 − `level`, when no two systems differ."""
+    from scipy.special import ndtr, stdtrit
+
     rows, columns = np.nonzero(np.triu(spread, 1))
     if len(rows) == 0:
         return 0.0
+    if freedom < _FEW:
+        return float(-stdtrit(freedom, (1 - level) / 2 / len(rows)))
     rng = np.random.default_rng(seed)
-    # A normal weight for each unit gives differences with the covariances of the systems; divided by a χ each has t's
-    # tails, as in the test of one pair.
+    # A normal weight for each unit gives differences with the covariances of the systems.
     drawn = rng.standard_normal((samples, gaps.shape[1])) @ gaps.T
-    drawn /= np.sqrt(rng.chisquare(freedom, samples) / freedom)[:, None]
     scale = errors[rows, columns]
     step = max(1, 2_000_000 // len(rows))
     largest = [
         (np.abs(part[:, rows] - part[:, columns]) / scale).max(axis=1)
         for part in (drawn[start : start + step] for start in range(0, samples, step))
     ]
-    return float(np.quantile(np.concatenate(largest), level))
+    # The errors of few units are uncertain, those of each pair in its own way: the level that the largest normal value
+    # leaves to one pair is asked of t. One draw of the error for all pairs at once would promise too much.
+    each = float(ndtr(-float(np.quantile(np.concatenate(largest), level))))
+    return float(-stdtrit(freedom, each))
