@@ -25,6 +25,7 @@ MEASURES = "visir.measures"
 PERTURBATIONS = "visir.perturbations"
 CORRUPTIONS = "visir.corruptions"
 INDEX_KINDS = "visir.index_kinds"
+ENGINES = "visir.engines"
 RECIPES = "visir.recipes"
 PUBLISHED = "visir.published"
 

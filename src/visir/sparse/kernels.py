@@ -165,14 +165,14 @@ def spread_slopes(
 
 
 @njit()
-def dot_exact(one: Any, other: Any, room: Any) -> Any:
-    """Σ one · other in float64: eighths are added to one another, then halves of what that gives; the rest follows."""
-    size = len(one) // 8
+def dot_exact(left: Any, right: Any, room: Any) -> Any:
+    """Σ left · right in float64: eighths are added to one another, then halves of what that gives; the rest follows."""
+    size = len(left) // 8
     for i in range(size):
-        a = np.float64(one[i]) * other[i] + np.float64(one[i + 4 * size]) * other[i + 4 * size]
-        b = np.float64(one[i + size]) * other[i + size] + np.float64(one[i + 5 * size]) * other[i + 5 * size]
-        c = np.float64(one[i + 2 * size]) * other[i + 2 * size] + np.float64(one[i + 6 * size]) * other[i + 6 * size]
-        d = np.float64(one[i + 3 * size]) * other[i + 3 * size] + np.float64(one[i + 7 * size]) * other[i + 7 * size]
+        a = np.float64(left[i]) * right[i] + np.float64(left[i + 4 * size]) * right[i + 4 * size]
+        b = np.float64(left[i + size]) * right[i + size] + np.float64(left[i + 5 * size]) * right[i + 5 * size]
+        c = np.float64(left[i + 2 * size]) * right[i + 2 * size] + np.float64(left[i + 6 * size]) * right[i + 6 * size]
+        d = np.float64(left[i + 3 * size]) * right[i + 3 * size] + np.float64(left[i + 7 * size]) * right[i + 7 * size]
         room[i] = (a + c) + (b + d)
     rest = 8 * size
     while size > 1 and size % 2 == 0:
@@ -182,8 +182,8 @@ def dot_exact(one: Any, other: Any, room: Any) -> Any:
     total = 0.0
     for i in range(size):
         total += room[i]
-    for i in range(rest, len(one)):
-        total += np.float64(one[i]) * other[i]
+    for i in range(rest, len(left)):
+        total += np.float64(left[i]) * right[i]
     return total
 
 

@@ -125,7 +125,7 @@ def needed_later(indexes: Iterable[Mapping[str, Any]]) -> list[str]:
         for address in [url, *([grpc_address(Place(url=url, grpc=grpc))] if grpc else [])] if url else []:
             servers.setdefault(_server(address, family_of(address)), address)
     lines = []
-    for family in FAMILIES:
+    for family in map(FAMILIES.get, FAMILIES):
         urls = [url for server, url in servers.items() if family_of(url) is family and server not in _trusted(family)]
         if urls:
             key = f"{family.key} as it is now, and " if any(map(secret_for, urls)) else ""
@@ -297,10 +297,10 @@ class Engine(ABC):
 
     def __init__(self, collection: str, place: Any) -> None:
         """Nothing is asked yet; `EngineError` for a server that nobody has named."""
+        check_named(place.url)
         self.collection, self.place = collection, place
 
-    @classmethod
-    @abstractmethod
+    @classmethod  # noqa: B027
     def check_vectors(cls, vectors: Any, settings: Any, *, alone: bool = True) -> None:
         """Raise `EmbeddingError` for vectors that this engine cannot hold; `alone`: in a collection of one space."""
 
@@ -321,8 +321,7 @@ class Engine(ABC):
     def drop(self, ids: Sequence[str]) -> None:
         """Take documents out; those that are not there are passed over."""
 
-    @abstractmethod
-    def settle(self) -> None:
+    def settle(self) -> None:  # noqa: B027
         """Build what searches need, as far as this engine does so on demand, and put everything on disk."""
 
     @abstractmethod
@@ -332,12 +331,12 @@ class Engine(ABC):
         """The nearest documents by inner product for each of several searches, in one request for those that are alike;
         with their `vectors`, or without; among all documents, or among those `allowed`."""
 
-    @abstractmethod
     def fuse(
         self, questions: Sequence[Sequence[Nearest]], weights: Sequence[Sequence[float]], limit: int, constant: int
     ) -> list[list[EngineHit]]:
         """For each of several lists of searches: the `limit` documents with the highest sum of weight / (constant +
         rank), rank counted from 1, over the searches that find them. No vectors come back."""
+        raise NotImplementedError("asked of engines of `visir.retrieval.remote.index.ENGINES` alone")
 
     @abstractmethod
     def get(self, ids: Sequence[str], space: str) -> Mapping[str, Vector | None]:
@@ -355,9 +354,9 @@ class Engine(ABC):
     def count(self, generation: int) -> int:
         """How many documents this generation has, counted by the server."""
 
-    @abstractmethod
     def is_empty(self) -> bool:
         """Whether none of the documents that are seen is there any more."""
+        return self.count(self.seen) == 0
 
     @abstractmethod
     def read_mark(self) -> Mark:
@@ -376,12 +375,11 @@ class Engine(ABC):
     def undo(self) -> None:
         """Take back the change that is under way."""
 
-    @abstractmethod
     def about(self) -> dict[str, Any]:
         """What the engine says of the collection."""
+        return {}
 
-    @abstractmethod
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027
         """Let go of it."""
 
     @abstractmethod

@@ -56,15 +56,12 @@ from visir.retrieval.index import (
 from visir.retrieval.multi_vector.sides import TokenSide, score_token_places
 from visir.retrieval.remote.engine import Engine, EngineError, Mark, Nearest, Point, Space, Vector, name_address
 from visir.retrieval.remote.settings import (
-    DatabasePlace,
     DenseSettings,
     EngineFamily,
-    MilvusPlace,
     MilvusSettings,
     MilvusSparseSettings,
     PgvectorSettings,
     PgvectorSparseSettings,
-    Place,
     Server,
     SeveralSettings,
     SparseSettings,
@@ -109,18 +106,10 @@ Runs can be compared by their galleries where these are listed. Test sets are mo
 index waits for the list.
 """
 
-# The engines, and the settings that say where a server of each is.
-
-_ENGINES: dict[str, tuple[str, type[Server]]] = {
-    "qdrant": ("visir.retrieval.remote.qdrant:QdrantEngine", Place),
-    "pgvector": ("visir.retrieval.remote.postgres:PostgresEngine", DatabasePlace),
-    "milvus": ("visir.retrieval.remote.milvus:MilvusEngine", MilvusPlace),
-}
-
 
 def engine_of(family: EngineFamily) -> type[Engine]:
     """The class that asks a server of this family; it imports the server's client."""
-    engine: type[Engine] = load_target(_ENGINES[family.name][0])
+    engine: type[Engine] = load_target(family.engine)
     return engine
 
 
@@ -266,7 +255,7 @@ def forget(fact: dict[str, Any], *, timeout: int = 60, retries: int = 3) -> bool
     # Raises `EngineError` when the server cannot be reached.
     family = family_of(fact["url"])
     where = {name: value for name, value in fact.items() if name != "index"}
-    place = _ENGINES[family.name][1](**where, timeout=timeout, retries=retries)
+    place = load_target(family.place)(**where, timeout=timeout, retries=retries)
     server = engine_of(family)(fact["collection"], place)
     with contextlib.closing(server):
         mine: bool = server.exists() and server.read_mark().index == fact["index"]
@@ -727,7 +716,7 @@ def _settled(scores: list[float], last: float, wanted: int) -> bool:
     return len(scores) >= wanted and last < scores[wanted - 1] - 1e-5 * max(abs(scores[0]), abs(last))
 
 
-def _kind(
+def engine_index(
     name: str, settings_type: type[Server], space: VectorForm = "dense", *, falls_short: bool = True
 ) -> type[RemoteIndex[Any]]:
     """The index of one form of vectors in one engine."""
@@ -737,13 +726,13 @@ def _kind(
 
 
 # Inverted lists of Qdrant and Milvus are gone through to the end: what they do not find is not there.
-QdrantIndex = _kind("qdrant", DenseSettings)
-QdrantSparseIndex = _kind("qdrant-sparse", SparseSettings, "sparse", falls_short=False)
-QdrantMultiIndex = _kind("qdrant-multi", SeveralSettings, "multi-vector")
-PgvectorIndex = _kind("pgvector", PgvectorSettings)
-PgvectorSparseIndex = _kind("pgvector-sparse", PgvectorSparseSettings, "sparse")
-MilvusIndex = _kind("milvus", MilvusSettings)
-MilvusSparseIndex = _kind("milvus-sparse", MilvusSparseSettings, "sparse", falls_short=False)
+QdrantIndex = engine_index("qdrant", DenseSettings)
+QdrantSparseIndex = engine_index("qdrant-sparse", SparseSettings, "sparse", falls_short=False)
+QdrantMultiIndex = engine_index("qdrant-multi", SeveralSettings, "multi-vector")
+PgvectorIndex = engine_index("pgvector", PgvectorSettings)
+PgvectorSparseIndex = engine_index("pgvector-sparse", PgvectorSparseSettings, "sparse")
+MilvusIndex = engine_index("milvus", MilvusSettings)
+MilvusSparseIndex = engine_index("milvus-sparse", MilvusSparseSettings, "sparse", falls_short=False)
 
 
 # Dense and sparse vectors of the same documents in one collection, and a search by both in one request.

@@ -37,7 +37,6 @@ from visir.retrieval.remote.engine import (
     Vector,
     alike,
     channel_options,
-    check_named,
     key_for,
     key_of,
     last_number,
@@ -190,7 +189,6 @@ class MilvusEngine(StepwiseEngine):
     def __init__(self, collection: str, place: Any) -> None:
         super().__init__(collection, place)
         require("pymilvus", extra="milvus", purpose="an index in Milvus")
-        check_named(place.url)
         self._client: Any = None
         self._closing: Any = None
         self._lock = threading.Lock()

@@ -36,7 +36,6 @@ from visir.retrieval.remote.engine import (
     Space,
     Vector,
     alike,
-    check_named,
     is_no_answer,
     no_answer,
     repeated,
@@ -98,7 +97,6 @@ class PostgresEngine(Engine):
     def __init__(self, collection: str, place: DatabasePlace) -> None:
         super().__init__(collection, place)
         require("psycopg", extra="pgvector", purpose="an index in PostgreSQL")
-        check_named(place.url)
         self._idle: list[Any] = []  # connections, each used by one thread at a time
         self._process = os.getpid()
         self._lock = threading.Lock()

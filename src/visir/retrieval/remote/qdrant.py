@@ -29,7 +29,6 @@ from visir.retrieval.remote.engine import (
     StepwiseEngine,
     Vector,
     channel_options,
-    check_named,
     is_named,
     key_for,
     key_of,
@@ -59,7 +58,6 @@ class QdrantEngine(StepwiseEngine):
     def __init__(self, collection: str, place: Place) -> None:
         super().__init__(collection, place)
         require("qdrant_client", extra="qdrant", purpose="an index on a Qdrant server")
-        check_named(place.url)
         from qdrant_client import QdrantClient
 
         parts = urlsplit(place.url)

@@ -10,6 +10,8 @@ from urllib.parse import unquote, urlsplit
 
 from visir.display import counted
 from visir.errors import ConfigurationError, EmbeddingError
+from visir.plugins import ENGINES as GROUP
+from visir.registry import Registry
 from visir.retrieval.settings import setting
 
 if TYPE_CHECKING:
@@ -72,6 +74,9 @@ class EngineFamily:
     # Whether the path of an address may hold any character, as the name of a database may; else it is the beginning of
     # paths on the server (https://host/qdrant).
     takes_any_path: bool = True
+    # "package.module:Class", imported when a server is asked: the `Engine`, and the settings that say where one is.
+    engine: str = ""
+    place: str = ""
 
     def check_address(self, url: str) -> None:
         """Check the address of a server. The manifest stores it, so it must not contain a secret."""
@@ -145,6 +150,8 @@ QDRANT = EngineFamily(
     certificate="VISIR_QDRANT_CERTIFICATE",
     encrypted="https",
     takes_any_path=False,
+    engine="visir.retrieval.remote.qdrant:QdrantEngine",
+    place="visir.retrieval.remote.settings:Place",
 )
 PGVECTOR = EngineFamily(
     name="pgvector",
@@ -160,6 +167,8 @@ PGVECTOR = EngineFamily(
     holder="table",
     longest_id=2_690,  # a key of a B-tree has up to 2,704 bytes, its header among them
     takes_nul=False,
+    engine="visir.retrieval.remote.postgres:PostgresEngine",
+    place="visir.retrieval.remote.settings:DatabasePlace",
 )
 MILVUS = EngineFamily(
     name="milvus",
@@ -173,19 +182,23 @@ MILVUS = EngineFamily(
     encrypted="milvus+tls",
     most_answers=16_384,  # its quota topKLimit
     longest_id=65_535,  # of a field of type VARCHAR
+    engine="visir.retrieval.remote.milvus:MilvusEngine",
+    place="visir.retrieval.remote.settings:MilvusPlace",
 )
-FAMILIES = (QDRANT, PGVECTOR, MILVUS)
+FAMILIES: Registry[EngineFamily] = Registry("engine", group=GROUP, of=EngineFamily)
+for _family in (QDRANT, PGVECTOR, MILVUS):
+    FAMILIES.add(_family.name, _family)
 
 
 def family_of(url: str) -> EngineFamily:
     """The family of the server at this address, by its scheme."""
     scheme = url.partition(":")[0]
-    for family in FAMILIES:
+    for family in map(FAMILIES.get, FAMILIES):
         if scheme in family.schemes:
             return family
     raise ConfigurationError(
         f"url: {without_secret(url)!r} is no address of a server.",
-        hint=" or ".join(f"like {family.example}" for family in FAMILIES),
+        hint=" or ".join(f"like {family.example}" for family in map(FAMILIES.get, FAMILIES)),
     )
 
 
