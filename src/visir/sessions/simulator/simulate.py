@@ -403,7 +403,8 @@ def simulate(causes: CauseArrays, first: int, last: int, *, most_sessions: int |
         if full:
             events, sessions = 2 * events, 2 * sessions
             filled, rows = rows, empty_arrays(events, sessions)
-            for old, new in zip(filled, rows, strict=True):
+            grown: Any = zip(filled, rows, strict=True)
+            for old, new in grown:
                 new[: len(old)] = old
     arrays = rows._asdict()
     names = list(arrays)
