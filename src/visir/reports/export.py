@@ -267,9 +267,11 @@ def _results_alone(model: str, out: Path, measured: Sequence[CardResult], notes:
             code="nothing-to-export",
         )
     if not any(each.datasets for each in measured):
+        lacks = "it is not said where the Hub has the data of its results" if measured else "there is no result for it"
+        names = ", ".join(dict.fromkeys(each.evaluation.protocol.collection for each in measured)) or "COLLECTION"
         raise ConfigurationError(
-            f"{model}: its weights are on the Hub, and there is no result to write for it.",
-            hint="name results, and where the Hub has their data: --dataset COLLECTION=OWNER/NAME",
+            f"{model}: its weights are on the Hub, and {lacks}.",
+            hint=f"{'' if measured else 'name results, and '}--dataset {names}=OWNER/NAME",
             code="nothing-to-export",
         )
     name = split_mark(name)[0]

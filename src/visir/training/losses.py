@@ -728,7 +728,8 @@ class LTD(nn.Module):
         if pairs.targets is None:
             raise ConfigurationError(
                 "LTD: this batch has no latent targets.",
-                hint="give `TrainingExamples.targets`, one vector per caption",
+                hint="one vector for each caption: `TrainingExamples.targets`; with sentence-transformers the "
+                "column `label`",
                 code="batch-no-latent-targets",
             )
         decoded = precise(self.decoder(pairs.positives))
