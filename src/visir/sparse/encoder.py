@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import torch
 from numpy.typing import NDArray
 
+import visir.sparse.kernels as kernels
 from visir.arrays import load_array
 from visir.encoders.base import Encoder, EncoderOver
 from visir.encoders.checkpoints import (
@@ -51,7 +52,6 @@ from visir.records import (
     modality_of,
     strings,
 )
-from visir.sparse import kernels
 from visir.sparse.expansion import Variant
 from visir.sparse.language_model import EPSILON, SparseHead
 from visir.sparse.vocabulary import TOKENIZER_FILE, TextTerms, Tokenizer

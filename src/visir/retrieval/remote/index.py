@@ -109,8 +109,16 @@ index waits for the list.
 
 def engine_of(family: EngineFamily) -> type[Engine]:
     """The class that asks a server of this family; it imports the server's client."""
-    engine: type[Engine] = load_target(family.engine)
+    engine: type[Engine] = load_target(family.engine or _ENGINES[family.name])
     return engine
+
+
+_ENGINES = {
+    "qdrant": "visir.retrieval.remote.qdrant:QdrantEngine",
+    "pgvector": "visir.retrieval.remote.postgres:PostgresEngine",
+    "milvus": "visir.retrieval.remote.milvus:MilvusEngine",
+}
+"""The engines of visir, above the settings that they read; another's family names its own."""
 
 
 Rows: TypeAlias = NDArray[np.int64]

@@ -150,7 +150,6 @@ QDRANT = EngineFamily(
     certificate="VISIR_QDRANT_CERTIFICATE",
     encrypted="https",
     takes_any_path=False,
-    engine="visir.retrieval.remote.qdrant:QdrantEngine",
     place="visir.retrieval.remote.settings:Place",
 )
 PGVECTOR = EngineFamily(
@@ -167,7 +166,6 @@ PGVECTOR = EngineFamily(
     holder="table",
     longest_id=2_690,  # a key of a B-tree has up to 2,704 bytes, its header among them
     takes_nul=False,
-    engine="visir.retrieval.remote.postgres:PostgresEngine",
     place="visir.retrieval.remote.settings:DatabasePlace",
 )
 MILVUS = EngineFamily(
@@ -182,7 +180,6 @@ MILVUS = EngineFamily(
     encrypted="milvus+tls",
     most_answers=16_384,  # its quota topKLimit
     longest_id=65_535,  # of a field of type VARCHAR
-    engine="visir.retrieval.remote.milvus:MilvusEngine",
     place="visir.retrieval.remote.settings:MilvusPlace",
 )
 FAMILIES: Registry[EngineFamily] = Registry("engine", group=GROUP, of=EngineFamily)
