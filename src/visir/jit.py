@@ -203,9 +203,29 @@ def compiling() -> Iterator[None]:
         _compilers.discard(thread)
 
 
+_held: list[Any] = []
+"""The lock of llvmlite, while a process is forked."""
+
+
+def _before_fork() -> None:
+    """Wait until no thread is inside LLVM: in the forked process it would never come out, nor let others in."""
+    lock = getattr(getattr(sys.modules.get("llvmlite.binding.ffi"), "lib", None), "_lock", None)
+    if lock is not None:
+        lock.__enter__()
+        _held.append(lock)
+
+
 def _after_fork() -> None:
-    """In a forked process no thread compiles, and none holds numba's lock."""
-    global _one_rehearsal
+    """Let other threads in again."""
+    if _held:
+        _held.pop().__exit__()
+
+
+def _after_fork_in_child() -> None:
+    """In a forked process no thread compiles, and none holds numba's lock, or ours."""
+    global _lock, _one_rehearsal
+    _after_fork()
+    _lock = threading.RLock()
     _compilers.clear()
     _rehearsed.clear()
     _one_rehearsal = threading.Lock()
@@ -214,4 +234,4 @@ def _after_fork() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork_in_child)

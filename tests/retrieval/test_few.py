@@ -286,3 +286,32 @@ def test_a_search_of_few_vectors_waits_for_no_thread_that_compiles(monkeypatch: 
     card, rows = EncoderCard("a", "own", revision="1"), np.eye(3, dtype=np.float32)
     side = vectors.Side(Embeddings("image", ["0", "1", "2"], 2 * rows, card), np.arange(3), "cosine")
     np.testing.assert_array_equal(side.block(0, 3), rows)
+
+
+_FORKED_WHILE_LLVM_WORKS = """
+import os, threading, time
+import llvmlite.binding.ffi as ffi
+from visir.retrieval import kernels
+
+loop = kernels.lengths  # numba's function takes its place
+loop.compiled
+inside = threading.Event()
+
+def work():
+    with ffi.lib._lock:
+        inside.set()
+        time.sleep(0.5)
+
+threading.Thread(target=work).start()
+inside.wait()
+if os.fork() == 0:
+    loop.is_kept()  # asks LLVM
+    os._exit(7)
+print(os.waitstatus_to_exitcode(os.wait()[1]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_process_that_is_forked_while_another_thread_compiles_is_no_prisoner() -> None:
+    done = subprocess.run([sys.executable, "-c", _FORKED_WHILE_LLVM_WORKS], capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == "7", done.stderr

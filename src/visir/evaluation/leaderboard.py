@@ -388,10 +388,7 @@ def unpacked(content: Any, place: str) -> Result:
         )
     if content[MARK] != FORMAT:
         raise VisirError(f"{place}: of form {content[MARK]!r}; this visir reads {FORMAT}.", hint="upgrade visir")
-    unknown = sorted(
-        set(content) - {MARK, "$schema", "system", "protocol", "protocol_fingerprint", "tasks", "versions", "notes"}
-    )
-    faults += [f"unknown entry {name!r}" for name in unknown]
+    faults += [f"unknown entry {name!r}" for name in sorted(set(content) - {MARK, "$schema", *_ENTRIES})]
     system = content.get("system")
     if not isinstance(system, str) or not _is_name(system):
         faults.append("system: a name of 1 to 200 letters")
