@@ -16,6 +16,7 @@ from visir.storage import (
     Manifest,
     changing,
     new_folder,
+    new_plain_folder,
     remove_folder,
 )
 from visir.storage.disk import files_below, remove_files
@@ -351,3 +352,30 @@ def test_a_folder_goes_with_what_visir_wrote_and_no_more(tmp_path: Path) -> None
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos/a.jpg").write_text("mine")
     assert remove_folder(tmp_path / "photos") == ["a.jpg"]
+
+
+@pytest.mark.parametrize("kind", ["folder", "file"])
+def test_what_comes_into_the_place_of_a_plain_folder_meanwhile_stays(kind: str, tmp_path: Path) -> None:
+    target = tmp_path / "out"
+    mine = target / "mine" if kind == "folder" else target
+    with pytest.raises(FolderError, match="out: "), new_plain_folder(target) as folder:
+        (folder / "weights").write_text("visir's")
+        mine.parent.mkdir(exist_ok=True)
+        mine.write_text("mine")
+    assert mine.read_text() == "mine"
+    assert {path for path in tmp_path.rglob("*") if path.is_file()} == {mine}
+
+
+def test_a_plain_folder_takes_the_place_of_an_empty_one_alone(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with new_plain_folder(tmp_path / "empty") as folder:
+        (folder / "weights").write_text("visir's")
+    assert [path.name for path in (tmp_path / "empty").iterdir()] == ["weights"]
+    (tmp_path / "beside").write_text("mine")
+    for target in (tmp_path / "empty", tmp_path, tmp_path / "beside"):
+        with pytest.raises(FolderError), new_plain_folder(target):
+            pytest.fail("it was let in")
+    with pytest.raises(KeyboardInterrupt), new_plain_folder(tmp_path / "other") as folder:
+        (folder / "weights").write_text("half of it")
+        raise KeyboardInterrupt
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["beside", "empty"]

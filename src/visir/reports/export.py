@@ -216,7 +216,7 @@ def export(
     with new_plain_folder(target) as folder:
         written = _written(source, folder, encoder, framework, _texts(base), notes)
         heading = title or (name.partition("/")[2] or source.absolute().name)
-        stated = _said(source)
+        stated = _stated_on_card(source)
         subject = replace(
             written,
             name=name or f"OWNER/{heading}".replace(" ", "-"),
@@ -237,7 +237,7 @@ def export(
     return HubFolder(target, name, tuple(notes))
 
 
-def _said(source: Path) -> dict[str, Any]:
+def _stated_on_card(source: Path) -> dict[str, Any]:
     """What the head of a model's own card says, as far as it is of the form that the Hub has; {} where it has none."""
     from huggingface_hub import ModelCard
 

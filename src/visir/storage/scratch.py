@@ -541,7 +541,11 @@ def new_plain_folder(target: str | Path) -> Iterator[Path]:
             for place in (Path(folder), *(Path(folder, name) for name in files)):
                 place.chmod((0o777 if place.is_dir() else 0o666) & ~UMASK)
                 to_disk(place)
-        path.rename(target)
+        try:
+            path.rename(target)
+        except OSError:
+            check_new_folder(target, PLAIN)  # what came there meanwhile stays
+            raise
 
 
 # A new file.
