@@ -15,7 +15,7 @@ from torch import nn
 
 import visir
 from refusals import refused
-from visir.errors import ConfigurationError
+from visir.errors import ConfigurationError, VisirError
 from visir.sparse.recipe import ExpansionSettings
 from visir.sparse.run import SparseLearner
 from visir.sparse.trainer_loss import D2SLoss
@@ -81,6 +81,8 @@ def test_what_is_missing_is_said() -> None:
         D2SLoss(Weigher(6))(columns, labels)
     with refused(ConfigurationError, code="labels-of-another-shape"):
         D2SLoss(Weigher(6), {"warmup": 0.0})(columns, labels[:, 0])
+    with refused(VisirError, code="targets-not-finite"):
+        D2SLoss(Weigher(6), {"warmup": 0.0}, expansion={"variant": "free"})(columns, labels * torch.nan)
     loss = D2SLoss(Weigher(6), expansion={"variant": "none"})
     loss.at_step(0, 0)
     with refused(ConfigurationError, code="expansion-without-tokens"):

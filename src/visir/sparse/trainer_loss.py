@@ -13,7 +13,7 @@ from visir.sparse.expansion import Expansion, allowed
 from visir.sparse.recipe import ExpansionSettings, LossSettings
 from visir.sparse.run import batch_scores
 from visir.training.losses import Losses, SparseLoss, eta_at
-from visir.training.trainer_losses import Features, TrainerLoss, checked, citation_of
+from visir.training.trainer_losses import Features, TrainerLoss, check_finite, checked, citation_of
 
 
 class D2SLoss(TrainerLoss):
@@ -100,6 +100,7 @@ class D2SLoss(TrainerLoss):
                 hint='data["label"] = [[anchor, positive] for anchor, positive in zip(…)], each a list of d numbers',
                 code="labels-of-another-shape",
             )
+        check_finite(labels)
         if self.expansion.variant != "free":
             positives = positives * self._allowed(features, positives)
         scores = batch_scores(anchors, positives)

@@ -47,6 +47,16 @@ def citation_of(keys: Iterable[str]) -> str:
     return "\n\n".join(by_key[key] for key in dict.fromkeys(keys))
 
 
+def check_finite(labels: Tensor) -> None:
+    """Raise `VisirError` for vectors of a teacher that are none: the trainer would log a loss of 0 and go on."""
+    if not labels.isfinite().all():
+        raise VisirError(
+            "the column `label` holds NaN or infinite numbers.",
+            hint="look for empty texts, or broken pictures, among what its vectors were made of",
+            code="targets-not-finite",
+        )
+
+
 class TrainerLoss(nn.Module, ABC):
     """What the losses here share: a model of sentence-transformers, and the place of a step in the training.
 
@@ -359,12 +369,7 @@ class ObjectiveLoss(TrainerLoss):
                 hint="target_width=384, and auxiliary={'ltd': {}}, for targets of 384 numbers",
                 code="labels-of-another-shape",
             )
-        if not labels.isfinite().all():
-            raise VisirError(
-                "latent targets are NaN or infinite.",
-                hint="look for empty texts among those that the targets were made of",
-                code="targets-not-finite",
-            )
+        check_finite(labels)
         if labels.shape[1] == width:
             return apart, labels
         return labels[:, 0].round().to(torch.int64), labels[:, 1:]
