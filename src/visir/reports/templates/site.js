@@ -89,7 +89,7 @@ function matrix() {
 
 function ranking(board) {
   const {listed} = systems([board]);
-  at("count").textContent = `${listed.length} systems`;
+  at("count").textContent = listed.length === 1 ? "1 system" : `${listed.length} systems`;
   const all = listed.map(system => cell(board, system, state.m));
   const ends = all.flatMap(([value, low, high]) => [value, low ?? value, high ?? value]).filter(value => value != null);
   if (state.m in board.chance) ends.push(board.chance[state.m]);
