@@ -35,8 +35,8 @@ def _vectors(collection: visir.collections.Collection, noise: float, seed: int) 
     truth = np.random.default_rng(0).normal(size=(len(images), 16))
     row = {image: number for number, image in enumerate(images)}
     texts = np.stack([truth[row[owner]] for owner in owners]) + rng.normal(size=(len(captions), 16)) * noise
-    found = truth + rng.normal(size=truth.shape) * noise
-    return {"image": (images, found.astype(np.float32)), "text": (captions, texts.astype(np.float32))}
+    image_vectors = truth + rng.normal(size=truth.shape) * noise
+    return {"image": (images, image_vectors.astype(np.float32)), "text": (captions, texts.astype(np.float32))}
 
 
 @pytest.fixture(scope="module")
@@ -44,8 +44,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("results")
     collection = visir.open("scenes:60?size=64")
     for number, (name, noise) in enumerate(NAMES.items()):
-        found = visir.evaluate(collection, vectors=_vectors(collection, noise, number), name=name)
-        found.save(place / "all" / str(number))
+        evaluation = visir.evaluate(collection, vectors=_vectors(collection, noise, number), name=name)
+        evaluation.save(place / "all" / str(number))
     first = visir.evaluate(collection, vectors=_vectors(collection, 1.0, 1), name="middle", captions="first")
     first.save(place / "all" / "first")
     return place / "all"
@@ -53,7 +53,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_boards_are_of_one_protocol_and_say_what_differs(folder: Path) -> None:
     board = leaderboard([folder])
-    assert [(one.task, len(one.standings), one.differs) for one in board.boards] == [
+    assert [(column.task, len(column.standings), column.differs) for column in board.boards] == [
         ("i2t", 4, ("captions: all",)),
         ("i2t", 1, ("captions: first",)),
         ("t2i", 4, ("captions: all",)),
@@ -120,36 +120,36 @@ def _measure(one: dict[str, Any], name: str, value: float) -> None:
 
 
 FORGED: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
-    "another number": (lambda one: one["tasks"]["t2i"]["aggregates"].update({"hit@1": 0.99}), "hit@1: the values have"),
-    "a value beyond its measure": (lambda one: one["tasks"]["t2i"]["values"]["hit@1"].__setitem__(0, 7), "lie between"),
-    "no number": (lambda one: one["tasks"]["t2i"]["values"]["hit@1"].__setitem__(0, "1"), "one number for each"),
-    "true": (lambda one: one["tasks"]["t2i"]["values"]["hit@1"].__setitem__(0, True), "one number for each"),
-    "too few values": (lambda one: one["tasks"]["t2i"]["values"]["mrr"].pop(), "one number for each of 300"),
-    "a query twice": (lambda one: _twice(one["tasks"]["t2i"]["queries"]), "each once"),
-    "other units": (lambda one: one["tasks"]["t2i"].update(units=[0]), "units are one whole number"),
-    "negative units": (lambda one: one["tasks"]["t2i"]["units"].__setitem__(0, -1), "units are one whole number"),
-    "another protocol": (lambda one: one["protocol"].update(captions="first"), "altered after the evaluation"),
-    "a field of nobody": (lambda one: one["protocol"].update(code="x"), "unknown fields 'code'"),
-    "a field of another type": (lambda one: one["protocol"].update(folds="5"), "folds: '5' is of the wrong type"),
-    "no protocol": (lambda one: one.pop("protocol"), "protocol: what visir.evaluate wrote"),
-    "no tasks": (lambda one: one.update(tasks={}), "tasks: {task: its values}"),
-    "a task of another name": (lambda one: one["tasks"].update(zzz=one["tasks"].pop("i2t")), "not one of the protocol"),
-    "a task of nothing": (lambda one: one.update(tasks={"t2i": []}), "queries, and the values of each measure"),
-    "no name": (lambda one: one.update(system=""), "system: a name"),
-    "a name of lines": (lambda one: one.update(system="a\nb"), "system: a name"),
-    "an entry of nobody": (lambda one: one.update(html="<b>"), "unknown entry 'html'"),
-    "notes of numbers": (lambda one: one.update(notes=[1]), "notes: a list of sentences"),
-    "versions of numbers": (lambda one: one.update(versions={"visir": 1}), "versions: {package: version}"),
-    "beyond of words": (lambda one: one["tasks"]["t2i"].update(beyond={"mean_rank": "x"}), "beyond: {measure"),
-    "a sum of its own": (lambda one: one["tasks"]["t2i"]["aggregates"].update(rsum=300), "the recalls have the sum"),
-    "more than a number holds": (lambda one: _measure(one, "mine", 1e300), "one number for each of 300"),
-    "a task of two lines": (lambda one: one["tasks"].update({"a\nb": one["tasks"]["t2i"]}), "task 'a\\nb': a name"),
+    "another number": (lambda of: of["tasks"]["t2i"]["aggregates"].update({"hit@1": 0.99}), "hit@1: the values have"),
+    "a value beyond its measure": (lambda of: of["tasks"]["t2i"]["values"]["hit@1"].__setitem__(0, 7), "lie between"),
+    "no number": (lambda of: of["tasks"]["t2i"]["values"]["hit@1"].__setitem__(0, "1"), "one number for each"),
+    "true": (lambda of: of["tasks"]["t2i"]["values"]["hit@1"].__setitem__(0, True), "one number for each"),
+    "too few values": (lambda of: of["tasks"]["t2i"]["values"]["mrr"].pop(), "one number for each of 300"),
+    "a query twice": (lambda of: _twice(of["tasks"]["t2i"]["queries"]), "each once"),
+    "other units": (lambda of: of["tasks"]["t2i"].update(units=[0]), "units are one whole number"),
+    "negative units": (lambda of: of["tasks"]["t2i"]["units"].__setitem__(0, -1), "units are one whole number"),
+    "another protocol": (lambda of: of["protocol"].update(captions="first"), "altered after the evaluation"),
+    "a field of nobody": (lambda of: of["protocol"].update(code="x"), "unknown fields 'code'"),
+    "a field of another type": (lambda of: of["protocol"].update(folds="5"), "folds: '5' is of the wrong type"),
+    "no protocol": (lambda of: of.pop("protocol"), "protocol: what visir.evaluate wrote"),
+    "no tasks": (lambda of: of.update(tasks={}), "tasks: {task: its values}"),
+    "a task of another name": (lambda of: of["tasks"].update(zzz=of["tasks"].pop("i2t")), "not one of the protocol"),
+    "a task of nothing": (lambda of: of.update(tasks={"t2i": []}), "queries, and the values of each measure"),
+    "no name": (lambda of: of.update(system=""), "system: a name"),
+    "a name of lines": (lambda of: of.update(system="a\nb"), "system: a name"),
+    "an entry of nobody": (lambda of: of.update(html="<b>"), "unknown entry 'html'"),
+    "notes of numbers": (lambda of: of.update(notes=[1]), "notes: a list of sentences"),
+    "versions of numbers": (lambda of: of.update(versions={"visir": 1}), "versions: {package: version}"),
+    "beyond of words": (lambda of: of["tasks"]["t2i"].update(beyond={"mean_rank": "x"}), "beyond: {measure"),
+    "a sum of its own": (lambda of: of["tasks"]["t2i"]["aggregates"].update(rsum=300), "the recalls have the sum"),
+    "more than a number holds": (lambda of: _measure(of, "mine", 1e300), "one number for each of 300"),
+    "a task of two lines": (lambda of: of["tasks"].update({"a\nb": of["tasks"]["t2i"]}), "task 'a\\nb': a name"),
     **{
         f"a measure {name!r}": (partial(_measure, name=name, value=0.5), "is no name of a measure")
         for name in ("", "@", "hit@0", "hit@-1", "hit@01", "hit@²", "hit@٣", "ndcg@1e9", "query_id", "rsum", "a\nb",
                      "R@1", "MRR", "x" * 201)
     },
-    "another form": (lambda one: one.update(visir_results=99), "of form 99"),
+    "another form": (lambda of: of.update(visir_results=99), "of form 99"),
 }  # fmt: skip
 
 
@@ -212,7 +212,7 @@ def test_a_site_is_written_opened_and_replaced_by_itself_alone(folder: Path, tmp
     assert (site / "CNAME").read_text() == "example.org"
     assert {name: path.read_bytes() for path in site.rglob("*.*") if (name := path.name) in again} == again
     taken = leaderboard(sorted((site / "systems").glob("*.json")))  # what lies in a site goes into the next one
-    assert [one.systems for one in taken.boards] == [one.systems for one in leaderboard([folder]).boards]
+    assert [column.systems for column in taken.boards] == [column.systems for column in leaderboard([folder]).boards]
 
 
 def test_the_command(folder: Path, tmp_path: Path) -> None:

@@ -81,8 +81,8 @@ def places(
         >>> import numpy as np
         >>> from visir import stats
         >>> easy = np.random.default_rng(0).random(400)  # how easy each query is, for all systems
-        >>> found = stats.places([easy < 0.7, easy < 0.69, easy < 0.4])
-        >>> found.best.tolist(), found.worst.tolist()
+        >>> placed = stats.places([easy < 0.7, easy < 0.69, easy < 0.4])
+        >>> placed.best.tolist(), placed.worst.tolist()
         ([1, 1, 3], [2, 2, 3])
     """
     check_level(level)

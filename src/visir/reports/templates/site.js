@@ -1,5 +1,5 @@
 "use strict";
-/* Objects without a prototype: a measure may be called "constructor", and what is in no list is not found in one. */
+/* Objects without a prototype: a measure may be called "constructor", and what is in no list is not numbers in one. */
 const bare = (key, value) =>
   value && typeof value === "object" && !Array.isArray(value) ? Object.assign(Object.create(null), value) : value;
 const D = JSON.parse(document.getElementById("data").textContent, bare);
@@ -39,7 +39,7 @@ function systems(shown) {
   });
   const by = shown.find(board => board.key === state.sort) || shown[0];
   const low = D.measures[state.m].low;
-  const value = system => { const found = cell(by, system, state.m); return found ? found[0] : null; };
+  const value = system => { const numbers = cell(by, system, state.m); return numbers ? numbers[0] : null; };
   if (state.sort === "name") {
     listed.sort((a, b) => D.systems[a].localeCompare(D.systems[b]));
   } else if (by) {
@@ -71,9 +71,9 @@ function matrix() {
   const rows = listed.map(system => {
     const row = make("tr", {}, make("th", {scope: "row", title: D.systems[system], dir: "auto"}, D.systems[system]));
     for (const board of shown) {
-      const found = cell(board, system, state.m);
-      if (!found) { row.append(make("td", {})); continue; }
-      const [value, low, high, best, worst] = found;
+      const numbers = cell(board, system, state.m);
+      if (!numbers) { row.append(make("td", {})); continue; }
+      const [value, low, high, best, worst] = numbers;
       row.append(make("td", {class: best === 1 && "among-best"}, make("button", {on: open(board, system)},
         make("span", {}, make("span", {class: "place", title: "possible places"}, places(best, worst)), " ",
           make("b", {}, number(value, state.m))), make("small", {}, span(low, high, state.m)))));
@@ -124,7 +124,7 @@ function open(board, system) {
 
 function detail(board, system) {
   const box = at("detail");
-  const entry = D.entries.find(one => one.system === system && one.boards.includes(board.key));
+  const entry = D.entries.find(entry => entry.system === system && entry.boards.includes(board.key));
   const rows = Object.keys(board.measures).filter(measure => cell(board, system, measure)).map(measure => {
     const [value, low, high, best, worst] = cell(board, system, measure);
     return make("tr", {}, make("th", {scope: "row", title: D.measures[measure].says}, D.measures[measure].name),
@@ -154,10 +154,10 @@ function go() {
 }
 
 function show() {
-  const board = D.boards.find(one => one.key === state.b);
+  const board = D.boards.find(column => column.key === state.b);
   at("back").hidden = !board;
   at("view").replaceChildren(board && state.m in board.measures ? ranking(board) : matrix());
-  const opened = D.boards.find(one => one.key === state.b2);
+  const opened = D.boards.find(column => column.key === state.b2);
   if (opened && state.s in opened.rows) detail(opened, +state.s);
   else if (at("detail").open) at("detail").close();
 }
