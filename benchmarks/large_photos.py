@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import visir
-from visir.collections.images import decode
+from visir.collections.images import decode, header, upright
 
 SIDES = (3000, 4000)
 EACH = 6
@@ -73,10 +73,18 @@ def ways(clip: Any, folder: str) -> dict[str, Callable[[Path], Any]]:
         "plain, torchvision's processor": plain(fast),
         "plain, PIL's processor": plain(pil),
         "visir": lambda path: clip.preprocess(decode(path.read_bytes(), path.name)),
+        "visir, ?decode=896": lambda path: clip.preprocess(shrunk(path, 896)),
+        "visir, ?decode=448": lambda path: clip.preprocess(shrunk(path, 448)),
         "decoding alone: PIL": lambda path: Image.open(path).convert("RGB"),
         "decoding alone: visir": lambda path: decode(path.read_bytes(), path.name),
         "decoding alone: torchvision": by_torchvision,
     }
+
+
+def shrunk(path: Path, side: int) -> Image.Image:
+    """As a model with `?decode=side` gets it."""
+    with header(path.read_bytes(), path.name) as undecoded, upright(undecoded, least=side) as picture:
+        return picture
 
 
 def least_time(work: Callable[[Path], Any], paths: list[Path], rounds: int) -> float:
@@ -114,8 +122,8 @@ def main() -> None:
     chosen = parser.parse_args()
     torch.set_num_threads(1)
     clip, mobilenet = visir.load(chosen.clip, device="cpu"), visir.load("mobilenet_v2")
-    mean, deviation = (np.array(clip.pretrained_tower("image").processor._processor.to_dict()[name])[:, None, None]
-                       for name in ("image_mean", "image_std"))  # fmt: skip
+    processor = transformers.AutoImageProcessor.from_pretrained(chosen.clip)
+    mean, deviation = (np.array(values)[:, None, None] for values in (processor.image_mean, processor.image_std))
     models: dict[str, tuple[Any, Callable[[Any], NDArray[Any]]]] = {
         "CLIP, random weights": (clip, lambda pixels: (pixels * deviation + mean) * 255),
         "MobileNetV2": (mobilenet, lambda pixels: np.asarray(pixels, np.float64)),

@@ -377,8 +377,8 @@ def header(
 @contextlib.contextmanager
 def upright(undecoded: Undecoded, *, least: int | None = None, on_screen: bool = False) -> Iterator[Image.Image]:
     """The picture behind a `header`, upright RGB, in the budget of the process until the block ends."""
-    # least: A JPEG whose longer side has more pixels is decoded at an eighth, a quarter or half of its size, as long as
-    # it keeps so many; None decodes it whole.
+    # least: A JPEG with more pixels is decoded at an eighth, a quarter or half of its size, as long as its shorter side
+    # keeps so many; None decodes it whole.
     image = undecoded.image
     with DECODING.reserve(undecoded.size):
         with _faults(undecoded.data, undecoded.where):
@@ -500,15 +500,15 @@ class ImageReader:
             return picture
 
     @contextlib.contextmanager
-    def opened(self, row: int) -> Iterator[Image.Image]:
-        """The same, in the budget of the process until the context ends (`opened` of this module)."""
+    def opened(self, row: int, *, least: int | None = None) -> Iterator[Image.Image]:
+        """The same, in the budget of the process until the context ends; `least` as of `upright`."""
         path = self._paths[row].as_py()
         if path is not None and path.startswith(SCENE):
             yield self._render(path)
             return
         with (
             header(self.read(row), self.where(row), max_pixels=self._max_pixels) as undecoded,
-            upright(undecoded, on_screen=self._on_screen) as picture,
+            upright(undecoded, least=least, on_screen=self._on_screen) as picture,
         ):
             yield picture
 

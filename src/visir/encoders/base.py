@@ -303,6 +303,8 @@ class Encoder(_OfPipeline, ABC):
     """Whether PyTorch computes it on the CPU, in float32, where OpenVINO may be faster (`--device openvino`)."""
     precomputed: bool = False
     """Whether its vectors exist already (`existing_vectors`); then it embeds nothing new."""
+    decoded_side: int | None = None
+    """Pixels that the shorter side of a decoded JPEG keeps at least; None decodes it whole (`?decode=896`)."""
     _role: Role = "document"
 
     def __init_subclass__(cls, **options: Any) -> None:

@@ -116,6 +116,7 @@ def _preparation(items: Items, encoder: Encoder | CrossEncoder) -> Callable[[int
     """From the row of an image to its pixels, or why there are none. Thread-safe."""
     reader = ImageReader(items)
     spoil, stamp = spoilt(items), stamped(items, encoder.preprocess)
+    least = getattr(encoder, "decoded_side", None)  # a cross-encoder has none
 
     def prepare(row: int) -> Pixels | ImageError:
         def work(image: Image) -> Pixels:
@@ -123,7 +124,7 @@ def _preparation(items: Items, encoder: Encoder | CrossEncoder) -> Callable[[int
             return pixels
 
         try:
-            with reader.opened(row) as image:
+            with reader.opened(row, least=least) as image:
                 return preprocessed(work, image, lambda: reader.where(row), encoder.card.name)
         except ImageError as fault:
             return fault

@@ -1,0 +1,72 @@
+"""`?decode=N`: large JPEGs are decoded at a part of their size, and the card says so."""
+
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import visir
+from visir.errors import EncoderError
+
+
+@pytest.fixture
+def photos(tmp_path):
+    """A folder with a large JPEG, the same turned by its metadata, a small one and a PNG; and the picture."""
+    rng = np.random.default_rng(0)
+    picture = Image.fromarray(rng.integers(0, 255, (30, 40, 3), dtype=np.uint8)).resize((1600, 1200), 3)
+    turned = Image.Exif()
+    turned[0x0112] = 6
+    picture.save(tmp_path / "large.jpg", quality=90)
+    picture.save(tmp_path / "turned.jpg", quality=90, exif=turned)
+    picture.resize((200, 150)).save(tmp_path / "small.jpg")
+    picture.save(tmp_path / "picture.png")
+    return tmp_path
+
+
+def vectors_of(model, photos):
+    encoded = visir.encode(model, photos)
+    return dict(zip(encoded.ids.to_pylist(), encoded.vectors, strict=True)), encoded.encoder
+
+
+def test_large_jpegs_are_decoded_at_a_quarter_and_nothing_else_is(photos):
+    whole, _ = vectors_of("pixels", photos)
+    scaled, card = vectors_of("pixels?decode=300", photos)
+    with Image.open(io.BytesIO((photos / "large.jpg").read_bytes())) as image:
+        image.draft("RGB", (400, 300))
+        assert image.size == (400, 300)
+        reference = visir.load("pixels").encode_images([image.convert("RGB")])[0]
+    assert np.array_equal(scaled["large.jpg"], reference)
+    assert not np.array_equal(scaled["large.jpg"], whole["large.jpg"])
+    assert not np.array_equal(scaled["turned.jpg"], whole["turned.jpg"])
+    for name in ("small.jpg", "picture.png"):
+        assert np.array_equal(scaled[name], whole[name])
+    assert card.name == "pixels?decode=300" and card.image_preprocessing["decode"] == 300
+
+
+def test_vectors_of_whole_pictures_are_not_taken_for_others(photos):
+    first, _ = vectors_of("mobilenet_v2", photos)  # both are kept in the store
+    for model in ("mobilenet_v2?decode=300", "mobilenet_v2?decode=600", "mobilenet_v2"):
+        again, _ = vectors_of(model, photos)
+        assert np.array_equal(again["large.jpg"], first["large.jpg"]) == (model == "mobilenet_v2")
+        cosine = again["large.jpg"] @ first["large.jpg"]
+        assert cosine > 0.99 * np.linalg.norm(again["large.jpg"]) * np.linalg.norm(first["large.jpg"])
+
+
+@pytest.mark.parametrize("value", ["", "0", "-3", "many", "1e3", "70000"])
+def test_what_is_no_number_of_pixels_is_refused(value):
+    with pytest.raises(EncoderError, match="no number of pixels") as caught:
+        visir.load(f"pixels?decode={value}")
+    assert "decode=896" in caught.value.hint
+
+
+def test_what_opens_no_pictures_takes_no_such_option():
+    with pytest.raises(EncoderError, match="opens no pictures"):
+        visir.load("bow:64?decode=896")
+
+
+@pytest.mark.parametrize("options", ["decode=300&layout=NHWC&normalise=half", "layout=NHWC&normalise=half&decode=300"])
+def test_the_option_stands_anywhere_before_the_output_of_a_graph(data_dir, options):
+    file = data_dir / "mobilenet_v2/mobilenetv2_dynrange_float32.onnx"
+    model = visir.load(f"onnx:{file}?{options}#StatefulPartitionedCall:0")
+    assert model.decoded_side == 300 and model.dimension == visir.load(model.card.name).dimension == 1000
