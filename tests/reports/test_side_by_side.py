@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import visir
 from visir.cli.main import app
-from visir.errors import ConfigurationError
+from visir.errors import ConfigurationError, VisirError
 
 QUERIES = [f"q{number:03}" for number in range(120)]
 JUDGED = {query: {f"d{query}": 1} for query in QUERIES}
@@ -149,3 +149,16 @@ def test_the_verb_writes_page_folder_and_latex(folders, tmp_path):
     assert CliRunner().invoke(app, ["report", str(tmp_path / "none")]).exit_code != 0
     compared = CliRunner().invoke(app, ["compare", *names, "--pairs", "--out", str(tmp_path / "c")])
     assert compared.exit_code == 0 and visir.open(tmp_path / "c").kind == "comparison"
+
+
+def test_the_call_writes_a_page_or_a_folder(tmp_path):
+    judged, run = {"q1": {"a": 1}}, {"q1": {"a": 0.9, "b": 0.1}}
+    result = visir.evaluate(judged, run, name="first")
+    visir.report(result, out=tmp_path / "page.html")
+    assert "first" in (tmp_path / "page.html").read_text()
+    visir.report(result, result, out=tmp_path / "both")
+    assert visir.open(tmp_path / "both").table is not None
+    for place in ("page.html", "both"):
+        with pytest.raises(VisirError, match="exists|there"):
+            visir.report(result, out=tmp_path / place)
+        visir.report(result, out=tmp_path / place, replace=True)

@@ -272,7 +272,11 @@ def _explained(explanation: Explanation, limit: int | None, everything: bool) ->
 # `visir report`: anything that visir measured or made, looked at again; several side by side.
 
 
-@calls("visir.reports.side_by_side:report", leave="sources", data=option("--data", metavar="COLLECTION", panel=DATA))
+@calls(
+    "visir.reports.side_by_side:report",
+    leave="sources out replace",
+    data=option("--data", metavar="COLLECTION", panel=DATA),
+)
 @examples(
     "visir report results/clip",
     "visir report results/clip results/siglip --out both.html --latex both.tex",
@@ -296,17 +300,11 @@ def report(
         out: Where to write: a page, FILE.html, or a new folder with the page and its tables.
     """
     from visir.errors import ConfigurationError, raise_faults
-    from visir.reports.page import check_page
-    from visir.reports.report import REPORT
-    from visir.storage import check_new_folder
+    from visir.reports.side_by_side import check_place
 
     faults = [f"{folder}: not there" for folder in folders if not folder.exists()]
     raise_faults(ConfigurationError, "report", faults, hint="visir report FOLDER")
-    is_page = out is not None and out.suffix.lower() in (".html", ".htm")
-    if out is not None and is_page:
-        check_page(out, "a report is one page", ".htm", replace=replace)
-    elif out is not None:
-        check_new_folder(out, REPORT, replace=replace)
+    is_page = check_place(out, replace=replace)
     names = ("data", "images", "title")
     shown = call(None, [str(folder) for folder in folders], **{name: call.given[name] for name in names})
     output.finish(shown, shown.to_dict(), None if is_page else out, page=out if is_page else None, replace=replace)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import replace as changed
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +17,28 @@ from visir.evaluation.compare import compare
 from visir.evaluation.results import Evaluation
 from visir.records import Result
 from visir.reports.evaluation import evaluation_report
-from visir.reports.page import Block, Cards, Figures, Fold, Group, Notice, Paragraph, Section, inline
-from visir.reports.report import Chart, StudyReport
+from visir.reports.page import Block, Cards, Figures, Fold, Group, Notice, Paragraph, Section, check_page, inline
+from visir.reports.report import REPORT, Chart, StudyReport
 from visir.reports.table import Cell, Column, Table
 from visir.reports.tables import compared_systems_table, comparison_table, untested_systems_table
+from visir.storage import check_new_folder
 from visir.storage.manifest import reading_folder
 
 _MEASURED = (Evaluation, Result, Classification)
 
 
-def report(*sources: Any, data: Any = None, images: Any = None, title: str = "") -> StudyReport:
+def report(
+    *sources: Any,
+    data: Any = None,
+    images: Any = None,
+    title: str = "",
+    out: str | Path | None = None,
+    replace: bool = False,
+) -> StudyReport:
     """Describe anything that visir measured or made: its tables, charts, page and LaTeX. Several come side by side.
 
         visir.report("results/clip")                                     the folder of any verb
-        visir.report("results/clip", "results/siglip").write("both.html")
+        visir.report("results/clip", "results/siglip", out="both.html")  the same as a page
 
     Args:
         *sources: What `visir.evaluate` and the other calls return, or folders that any verb wrote, one by one, in a
@@ -39,6 +47,8 @@ def report(*sources: Any, data: Any = None, images: Any = None, title: str = "")
         data: What was searched (`visir.open` takes it): with it the page of a result shows its best and worst queries.
         images: Where the pictures of `data` are, if not beside it.
         title: The heading; by default what was measured.
+        out: Where to write: a page, FILE.html, or a new folder with the page and its tables. None writes nothing.
+        replace: Replace a report that visir wrote there.
 
     Returns:
         The report: it shows itself, `report.tables`, `.charts`, `.to_latex()`, `.write("page.html")`, `.save(folder)`.
@@ -55,6 +65,7 @@ def report(*sources: Any, data: Any = None, images: Any = None, title: str = "")
         >>> visir.report(first, other).table.texts()[1][:2]
         ['other', '100.0']
     """
+    is_page = check_place(out, replace=replace)
     given: dict[str, Any] = {}
     for source in sources:
         several = source if isinstance(source, (list, tuple)) else [source]
@@ -72,10 +83,24 @@ def report(*sources: Any, data: Any = None, images: Any = None, title: str = "")
     raise_faults(ConfigurationError, "report", faults, hint="what visir.evaluate and the other calls return")
     source = None if data is None else collections.open(data, **({} if images is None else {"images": images}))
     if len(things) == 1:
-        described = _of_given(next(iter(given.values())), next(iter(things.values())), source)
-        return replace(described, title=title) if title else described
-    reports = {name: _of_given(given[name], thing, source) for name, thing in things.items()}
-    return _side_by_side(things, reports, title)
+        shown = _of_given(next(iter(given.values())), next(iter(things.values())), source)
+        shown = changed(shown, title=title) if title else shown
+    else:
+        reports = {name: _of_given(given[name], thing, source) for name, thing in things.items()}
+        shown = _side_by_side(things, reports, title)
+    if out is not None:
+        (shown.write if is_page else shown.save)(out, replace=replace)
+    return shown
+
+
+def check_place(out: str | Path | None, *, replace: bool) -> bool:
+    """Refuse a place that no report can be written to, before anything is read; whether it is a page."""
+    is_page = out is not None and Path(out).suffix.lower() in (".html", ".htm")
+    if out is not None and is_page:
+        check_page(Path(out), "a report is one page", ".htm", replace=replace)
+    elif out is not None:
+        check_new_folder(Path(out), REPORT, replace=replace)
+    return is_page
 
 
 def _name(thing: Any) -> str:
@@ -183,15 +208,15 @@ def _renamed(block: Any, prefix: str) -> Any:
     """A block whose charts, and what they hold, have names of their own on a page with other reports."""
     if isinstance(block, Chart):
         svg = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{prefix}-", block.svg)
-        return replace(block, name=f"{prefix}-{block.name}", svg=svg)
+        return changed(block, name=f"{prefix}-{block.name}", svg=svg)
     if isinstance(block, Group):
         anchor = f"{prefix}-{block.anchor}" if block.anchor else ""
-        return replace(block, blocks=[_renamed(inner, prefix) for inner in block.blocks], anchor=anchor)
+        return changed(block, blocks=[_renamed(inner, prefix) for inner in block.blocks], anchor=anchor)
     if isinstance(block, Fold):
-        return replace(block, blocks=[_renamed(inner, prefix) for inner in block.blocks])
+        return changed(block, blocks=[_renamed(inner, prefix) for inner in block.blocks])
     if isinstance(block, Figures):
-        return replace(block, figures=[_renamed(figure, prefix) for figure in block.figures])
+        return changed(block, figures=[_renamed(figure, prefix) for figure in block.figures])
     if isinstance(block, Cards):
-        cards = [replace(card, blocks=[_renamed(inner, prefix) for inner in card.blocks]) for card in block.cards]
-        return replace(block, cards=cards)
+        cards = [changed(card, blocks=[_renamed(inner, prefix) for inner in card.blocks]) for card in block.cards]
+        return changed(block, cards=cards)
     return block
