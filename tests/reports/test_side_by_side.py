@@ -158,7 +158,8 @@ def test_the_call_writes_a_page_or_a_folder(tmp_path):
     assert "first" in (tmp_path / "page.html").read_text()
     visir.report(result, result, out=tmp_path / "both")
     assert visir.open(tmp_path / "both").table is not None
+    (tmp_path / "page.html").write_text("somebody else's")  # an unchanged page of visir's is written again
     for place in ("page.html", "both"):
-        with pytest.raises(VisirError, match="exists|there"):
+        with pytest.raises(VisirError):
             visir.report(result, out=tmp_path / place)
         visir.report(result, out=tmp_path / place, replace=True)
