@@ -346,7 +346,8 @@ class EvaluateExperiment(Experiment):
             if self.small_xvlm
             else "nothing"
         )
-        return f"{system} on {self.source}, {self.captions} captions" + (
+        part = "" if self.split == "test" else f", split {self.split}" if self.split else ", everything"
+        return f"{system} on {self.source}{part}, {self.captions} captions" + (
             f", the best {self.k_test} re-ranked" if self.rerank or (self.small_xvlm and self.k_test) else ""
         )
 
