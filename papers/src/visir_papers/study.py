@@ -287,18 +287,19 @@ class Study(Settings):
         return self._for_rows(doubts_of(self.table(), self.systems_in), rows)
 
     def _for_rows(self, values: dict[ValueKey, T], rows: Sequence[tuple[str, str]]) -> dict[ValueKey, T]:
+        readings: dict[tuple[str, str], list[str]] = {}
+        for system, collection in rows:
+            readings.setdefault((row_of(system), collection), []).append(system)
         if isinstance(self.table(), PlainTable):
             return {
-                (system, collection, label): value
+                (reading, collection, label): value
                 for collection in _collections(rows)
                 for (system, _, label), value in values.items()
+                for reading in readings.get((system, collection), [system])
             }
         collections: dict[str, list[str]] = {}
         for collection in _collections(rows):
             collections.setdefault(row_of(collection), []).append(collection)
-        readings: dict[tuple[str, str], list[str]] = {}
-        for system, collection in rows:
-            readings.setdefault((row_of(system), collection), []).append(system)
         printed: dict[tuple[str, str], dict[str, T]] = {}
         for (system, published, label), value in values.items():
             printed.setdefault((system, published), {})[label] = value
