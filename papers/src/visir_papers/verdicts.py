@@ -476,80 +476,67 @@ def _measurements(pairs: Sequence[PairOrder]) -> list[tuple[str, str, int]]:
 
 @dataclass(frozen=True, eq=False)
 class _Values:
-    """The values of all systems on one collection under one label: printed ones, ours, and draws of ours."""
+    """The values of all systems on one collection under one label."""
 
-    is_object_centric: bool
+    study: Study
     collection: str
     label: str
-    study: Study
-    published: Mapping[str, float]
-    ours: Mapping[str, float]
-    draws: Mapping[str, Draws]
+    by_system: Mapping[str, ValueComparison]
+
+    def pair(self, higher: str, lower: str) -> PairOrder | None:
+        """Ours of two systems; None where one of them was not measured."""
+        above, below = (self.by_system.get(system) for system in (higher, lower))
+        if above is None or below is None or above.ours is None or below.ours is None:
+            return None
+        interval = difference_interval(above.draws, below.draws)
+        return PairOrder(self.collection, self.label, higher, lower, above.ours - below.ours, interval)
+
+    def compared(self) -> Iterator[tuple[ValueComparison, ValueComparison]]:
+        """The pairs of systems that the study compares."""
+        groups_of = self.study.groups_of
+        pairs = combinations(self.by_system.values(), 2)
+        return (pair for pair in pairs if groups_of(pair[0].system) & groups_of(pair[1].system))
 
 
 def replicated_pairs(comparisons: Sequence[StudyComparison]) -> list[PairOrder]:
     """Pairs with an order printed for scenes, with our difference on single objects."""
-    pairs: list[PairOrder] = []
+    pairs: list[PairOrder | None] = []
     printed: set[tuple[str, str, int]] = set()
     for scenes, objects in _both_kinds(comparisons):
         key = (scenes.collection, scenes.label, id(objects))
         if key in printed:  # of another scale
             continue
         printed.add(key)
-        for first, second in _compared(scenes, scenes.published, objects.ours):
-            gap = scenes.published[first] - scenes.published[second]
-            if gap:
-                pairs.append(_pair(objects, scenes.label, *((first, second) if gap > 0 else (second, first))))
-    return pairs
+        for first, second in scenes.compared():
+            if first.published is not None and second.published is not None and first.published != second.published:
+                order = (first, second) if first.published > second.published else (second, first)
+                pairs.append(objects.pair(order[0].system, order[1].system))
+    return [pair for pair in pairs if pair is not None]
 
 
 def generalised_pairs(comparisons: Sequence[StudyComparison]) -> list[PairOrder]:
     """Pairs that stand in a certain order on scenes here, with our difference on single objects."""
-    pairs: list[PairOrder] = []
+    pairs: list[PairOrder | None] = []
     for scenes, objects in _both_kinds(comparisons):
-        for first, second in _compared(scenes, scenes.ours, objects.ours):
-            order = _pair(scenes, scenes.label, first, second).agrees
-            if order is not None:
-                pairs.append(_pair(objects, scenes.label, *((first, second) if order else (second, first))))
-    return pairs
-
-
-def _pair(values: _Values, label: str, higher: str, lower: str) -> PairOrder:
-    interval = difference_interval(values.draws.get(higher), values.draws.get(lower))
-    difference = values.ours[higher] - values.ours[lower]
-    return PairOrder(values.collection, label, higher, lower, difference, interval)
-
-
-def _compared(scenes: _Values, first: Mapping[str, float], second: Mapping[str, float]) -> Iterator[tuple[str, str]]:
-    """The pairs of systems that are in both, and are compared in the study of scenes."""
-    common = [system for system in first if system in second]
-    groups_of = scenes.study.groups_of
-    return (pair for pair in combinations(common, 2) if groups_of(pair[0]) & groups_of(pair[1]))
+        for first, second in scenes.compared():
+            ours = scenes.pair(first.system, second.system)
+            if ours is not None and ours.agrees is not None:
+                pairs.append(objects.pair(*(ours.systems if ours.agrees else ours.systems[::-1])))
+    return [pair for pair in pairs if pair is not None]
 
 
 def _both_kinds(comparisons: Sequence[StudyComparison]) -> Iterator[tuple[_Values, _Values]]:
     """Every collection of scenes beside every collection of single objects, under each label that both have."""
-    values = [of_label for part in comparisons for of_label in _values_of(part)]
-    scenes = [of_label for of_label in values if not of_label.is_object_centric]
-    objects = [of_label for of_label in values if of_label.is_object_centric and of_label.ours]
-    return ((left, right) for left, right in product(scenes, objects) if left.label == right.label)
-
-
-def _values_of(part: StudyComparison) -> Iterator[_Values]:
-    if part.study.pairs != "systems" or not part.study.of_images:
-        return
-    by_label: dict[tuple[str, str], tuple[dict[str, float], dict[str, float], dict[str, Draws]]] = {}
-    for value in part.values:
-        published, ours, draws = by_label.setdefault((value.collection, value.label), ({}, {}, {}))
-        if value.published is not None:
-            published[value.system] = value.published
-        if value.ours is not None:
-            ours[value.system] = value.ours
-        if value.draws is not None:
-            draws[value.system] = value.draws
-    for (collection, label), (published, ours, draws) in by_label.items():
-        is_object_centric = collection in part.study.object_centric
-        yield _Values(is_object_centric, collection, label, part.study, published, ours, draws)
+    kinds: tuple[list[_Values], list[_Values]] = ([], [])
+    for part in comparisons:
+        if part.study.pairs != "systems" or not part.study.of_images:
+            continue
+        by_label: dict[tuple[str, str], dict[str, ValueComparison]] = {}
+        for value in part.values:
+            by_label.setdefault((value.collection, value.label), {})[value.system] = value
+        for (collection, label), by_system in by_label.items():
+            kinds[collection in part.study.object_centric].append(_Values(part.study, collection, label, by_system))
+    return ((scenes, objects) for scenes, objects in product(*kinds) if scenes.label == objects.label)
 
 
 Answer = Literal["yes", "partly", "no", "undecided", "not looked at"]
