@@ -23,8 +23,8 @@ from visir.storage.manifest import LOG
 from visir.training.learner import DualEncoder
 from visir.training.loop import FitResult, fit
 from visir.training.recipe import Recipe
-from visir.training.state import is_full, load_state, save_state
-from visir.training.trained import STATE_FILE, STEPS_FILE, Epoch, Step, StepLog, read_steps, writing_into
+from visir.training.state import is_full, load_state, save_state, writing_into
+from visir.training.trained import STATE_FILE, STEPS_FILE, Epoch, Step, StepLog, read_steps
 
 TRAIN, VALIDATION = planted(80, seed=1, views=2, targets=True), planted(30, seed=2)
 EVERYTHING: dict[str, Any] = {
@@ -192,7 +192,6 @@ def test_a_state_from_before_a_key_was_there_goes_on(tmp_path: Path, monkeypatch
     tensors, notes = load_state(tmp_path / STATE_FILE)
     del notes["recipe"]["objective"]["local_loss"]
     with writing_into(tmp_path) as folder:
-        assert folder is not None
         save_state(folder, tensors, notes)
     with refused(ConfigurationError, "recipe.objective.local_loss", "interrupted with False", "now True"):
         run(local, tmp_path, resume=True)
@@ -205,7 +204,6 @@ def test_a_state_with_a_key_that_is_gone_is_refused(tmp_path: Path) -> None:
     tensors, notes = load_state(tmp_path / STATE_FILE)
     notes["recipe"]["optimiser"]["momentum"] = 0.9
     with writing_into(tmp_path) as folder:
-        assert folder is not None
         save_state(folder, tensors, notes)
     with refused(ConfigurationError, "recipe.optimiser.momentum", "interrupted with 0.9", "now None"):
         run(settings, tmp_path, resume=True)
@@ -338,14 +336,6 @@ def test_room_is_made_only_where_it_is_short(fault: Exception, room: bool) -> No
 
 def test_a_state_with_an_altered_number_is_refused(tmp_path: Path) -> None:
     """No manifest names the state while a training goes on: it carries a hash of its own."""
-    import contextlib
-    from types import SimpleNamespace
-
-    import torch
-
-    from visir.errors import VisirError
-    from visir.training.state import load_state, save_state
-
     path = tmp_path / "state.safetensors"
     tensors = {
         "a": torch.ones(3),
@@ -353,8 +343,8 @@ def test_a_state_with_an_altered_number_is_refused(tmp_path: Path) -> None:
         "c": torch.tensor(7),
         "d": torch.ones(0),
     }
-    folder = SimpleNamespace(saving=lambda: contextlib.nullcontext(path), state=path)
-    save_state(folder, tensors, {"step": 3})  # type: ignore[arg-type]
+    with writing_into(tmp_path) as folder:
+        save_state(folder, tensors, {"step": 3})
     read, notes = load_state(path)
     assert notes == {"step": 3} and all(torch.equal(read[name], tensor) for name, tensor in tensors.items())
     data = bytearray(path.read_bytes())

@@ -29,6 +29,7 @@ from visir.display import Displayed
 from visir.encoders.towers.base import Inputs, to_device
 from visir.errors import VisirError
 from visir.progress import Progress
+from visir.storage import FolderChange
 from visir.training.inputs import EpochRandom, Side, TrainingBatch, TrainingData, prefetch
 from visir.training.learner import Learner
 from visir.training.losses import Losses
@@ -36,8 +37,8 @@ from visir.training.optimiser import parameters_of, set_rates, snapshot_steps
 from visir.training.processes import Processes, Share, pairs_of_all, steps_of_epoch
 from visir.training.recipe import Regime
 from visir.training.similarities import VectorPairs
-from visir.training.state import Training
-from visir.training.trained import Epoch, Running, Step, StepLog, TrainingFolder, writing_into
+from visir.training.state import SAVING, Running, Training, writing_into
+from visir.training.trained import STATE_FILE, STEPS_FILE, Epoch, Step, StepLog
 
 SAVE_SECONDS = 600.0
 """How often the state is written within a long epoch: what a kill can cost at most."""
@@ -72,7 +73,8 @@ def fit(
     train: TrainingData,
     validation: TrainingData,
     *,
-    folder: TrainingFolder | Path | None = None,
+    folder: Path | None = None,
+    change: FolderChange | None = None,
     resume: bool = False,
     report: Report | None = None,
     save_seconds: float = SAVE_SECONDS,
@@ -90,6 +92,7 @@ def fit(
         train: What the weights learn from.
         validation: What the epoch is chosen by.
         folder: Where the state (one file, replaced in one step) and the log of steps are written; None keeps neither.
+        change: The change of the folder, where the first process has begun one.
         resume: Go on from that state when there is one. On the CPU the result is the same, bit for bit, as without the
             interruption: what is random in a step depends on the seed and the step's place alone.
         report: Called after each epoch.
@@ -107,13 +110,15 @@ def fit(
     processes = Processes.join(recipe.device)
     training = Training(recipe, learner, train, validation, processes)
     with ExitStack() as stack:
-        place = stack.enter_context(writing_into(folder, first=processes.is_first))
-        if resume and place is not None and place.state.is_file():
-            training.restore(place.state)
+        if folder is not None and processes.is_first:
+            change = change or stack.enter_context(writing_into(folder))
+            change.clear(SAVING)  # what a kill in the middle of a save leaves
+        if resume and folder is not None and (folder / STATE_FILE).is_file():
+            training.restore(folder / STATE_FILE)
         training.begin()
         # Where the training is run, torch's generators are as they were before.
         stack.enter_context(torch.random.fork_rng([processes.device] if processes.device.type == "cuda" else []))
-        log = StepLog(place.steps if place and processes.is_first else None, training.steps_done)
+        log = StepLog(None if change is None else change.file(STEPS_FILE), training.steps_done)
         stack.callback(log.close)
         progress: AbstractContextManager[Callable[[int], None]] = nullcontext(lambda pairs: None)
         if processes.is_first:
@@ -127,12 +132,12 @@ def fit(
             nonlocal unsaved_since
             unsaved_since = time.monotonic()
             log.flush()
-            if place is not None:
-                training.save(place)
+            if change is not None:
+                training.save(change)
 
         def stop() -> NoReturn:
             save()
-            state = f"; its state is in {place.path}: the same with resume=True (--resume) goes on" if place else ""
+            state = f"; its state is in {folder}: the same with resume=True (--resume) goes on" if folder else ""
             raise KeyboardInterrupt(f"{recipe.name}: stopped after step {training.steps_done:,}{state}")
 
         while not training.is_done:

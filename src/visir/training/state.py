@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic
+from typing import Any, Generic
 
 import numpy as np
 import orjson
@@ -17,6 +18,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from visir.errors import NO_ROOM, ConfigurationError, VisirError, raise_faults
+from visir.storage import FolderChange, FolderKind, changing
 from visir.storage.disk import system_error
 from visir.training.inputs import EpochRandom, HardNegatives, TrainingData
 from visir.training.learner import E, Learner
@@ -36,10 +38,28 @@ from visir.training.optimiser import (
 from visir.training.processes import GradientMean, Processes, steps_per_epoch
 from visir.training.recipe import Regime
 from visir.training.settings import with_new_keys
-from visir.training.trained import Epoch, Running, TrainingFolder
+from visir.training.trained import STATE_FILE, Epoch
 
-if TYPE_CHECKING:
-    pass
+
+@dataclass
+class Running:
+    """The epoch that is under way."""
+
+    step: int = 0  # steps so far
+    pairs: int = 0  # pairs so far
+    sums: dict[str, float] = field(default_factory=dict)  # of the losses over pairs
+    seconds: float = 0.0  # so far
+
+    def add(self, losses: Mapping[str, float], pairs: int) -> None:
+        """Count a step, whose losses are means over its pairs."""
+        self.step += 1
+        self.pairs += pairs
+        for name, value in losses.items():
+            self.sums[name] = self.sums.get(name, 0.0) + value * pairs
+
+    def means(self) -> dict[str, float]:
+        """The losses over all pairs so far."""
+        return {name: value / self.pairs for name, value in self.sums.items()}
 
 
 class Training(Generic[E]):
@@ -130,7 +150,7 @@ class Training(Generic[E]):
             mined.captions, mined.images = rows
             mined.epoch = draw.epoch
 
-    def save(self, folder: TrainingFolder) -> None:
+    def save(self, change: FolderChange) -> None:
         """Write everything that a later process needs to go on as if nothing had been."""
         tensors = {
             **add_prefix("now", self.all_moving.state()),
@@ -146,7 +166,7 @@ class Training(Generic[E]):
             "scaler": self.precision.scaler.state_dict(),
             "mined": None if self.mined is None else self.mined.epoch,
         }
-        save_state(folder, tensors, {**notes, **self._identity()})
+        save_state(change, tensors, {**notes, **self._identity()})
 
     def restore(self, path: Path) -> None:
         """Go back to where `save` was called."""
@@ -191,19 +211,37 @@ class Training(Generic[E]):
 # The file.
 
 
-def save_state(folder: TrainingFolder, tensors: Mapping[str, Tensor], notes: Mapping[str, Any]) -> None:
+SAVING = "saving"
+"""Where safetensors writes the state, under a name of its own first."""
+_SAFETENSORS = ".tmp??????"
+
+
+@contextmanager
+def writing_into(folder: Path) -> Iterator[FolderChange]:
+    """A folder in which nothing counts but the state, to go on from."""
+    busy = VisirError(
+        f"{folder}: another process is training into this folder.", code="another-process-training-folder"
+    )
+    with changing(folder, FolderKind("training", "a training"), busy=busy, resume=True) as change:
+        yield change
+        change.abandon()
+
+
+def save_state(change: FolderChange, tensors: Mapping[str, Tensor], notes: Mapping[str, Any]) -> None:
     """Write tensors and notes (plain values) as one safetensors file; the notes are its metadata."""
     # One file, so that tensors and notes can never be of different steps. A full disk leaves the last one whole and
     # raises `VisirError`.
     try:
-        with folder.saving() as path:
+        change.subfolder(SAVING, _SAFETENSORS)
+        with change.replacing(STATE_FILE, counts=False, through=SAVING) as path:
             apart, text = _apart(tensors), orjson.dumps(notes).decode()
             save_file(apart, str(path), metadata={"notes": text, "hash": _hash(apart, text)})
     except (OSError, SafetensorError) as fault:
         size = 1 + sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
-        remains = "the one written before is whole" if folder.state.is_file() else "there is none yet"
+        state = change.folder / STATE_FILE
+        remains = "the one written before is whole" if state.is_file() else "there is none yet"
         raise VisirError(
-            f"{folder.state}: the state of the training could not be written ({fault}); {remains}.",
+            f"{state}: the state of the training could not be written ({fault}); {remains}.",
             hint=f"it takes {-(-size // 2**20):,} MiB beside the last one: make room, then go on with --resume"
             if is_full(fault)
             else "mend that, then go on with --resume",
