@@ -21,9 +21,8 @@ from visir.errors import ConfigurationError, VisirError
 from visir.storage.disk import files_below
 from visir.storage.manifest import LOG
 from visir.training.learner import DualEncoder
-from visir.training.loop import FitResult, fit
+from visir.training.loop import FitResult, fit, is_full, load_state, save_state, writing_into
 from visir.training.recipe import Recipe
-from visir.training.state import is_full, load_state, save_state, writing_into
 from visir.training.trained import STATE_FILE, STEPS_FILE, Epoch, Step, StepLog, read_steps
 
 TRAIN, VALIDATION = planted(80, seed=1, views=2, targets=True), planted(30, seed=2)
@@ -246,7 +245,7 @@ def _with_a_broken_writer(folder: Path, patch: pytest.MonkeyPatch, settings: Rec
             Path(filename).write_bytes(b"half")
             raise fault
 
-        patch.setattr("visir.training.state.save_file", half)
+        patch.setattr("visir.training.loop.save_file", half)
 
     with pytest.raises(VisirError) as caught:
         run(settings, folder, report=fill)

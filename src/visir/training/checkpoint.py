@@ -21,11 +21,10 @@ from visir.storage import MANIFEST, FolderChange, changing, is_made_by_visir, re
 from visir.storage.claims import Claims, is_begun
 from visir.storage.disk import files_below, system_error
 from visir.training.inputs import TrainingData
-from visir.training.loop import SAVE_SECONDS, FitResult, L, Report, TrainingError, fit
+from visir.training.loop import SAVE_SECONDS, FitResult, L, Report, TrainingError, fit, load_state
 from visir.training.processes import Processes, peak_memory
 from visir.training.recipe import Regime
 from visir.training.settings import to_toml, with_new_keys
-from visir.training.state import load_state
 from visir.training.trained import CURVE_FILE, RECIPE_FILE, STATE_FILE, STEPS_FILE, Epoch, Step, TrainedModel
 from visir.version import __version__
 
