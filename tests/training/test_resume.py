@@ -208,6 +208,45 @@ def test_a_state_with_a_key_that_is_gone_is_refused(tmp_path: Path) -> None:
         run(settings, tmp_path, resume=True)
 
 
+@pytest.mark.parametrize("what", ["scaler", "running", "a weight"])
+def test_a_state_that_another_version_wrote_is_refused(tmp_path: Path, what: str) -> None:
+    settings = recipe(optimiser={"epochs": 1})
+    run(settings, tmp_path)
+    tensors, notes = load_state(tmp_path / STATE_FILE)
+    if what == "running":
+        notes["running"]["beats"] = 1
+    elif what == "scaler":
+        del notes["scaler"]
+    else:
+        del tensors[next(name for name in tensors if name.startswith("now/"))]
+    with writing_into(tmp_path) as folder:
+        save_state(folder, tensors, notes)
+    with refused(VisirError, "state.safetensors", code="state-of-another-version"):
+        run(settings, tmp_path, resume=True)
+
+
+def test_another_torch_is_told(tmp_path: Path) -> None:
+    settings = recipe(optimiser={"epochs": 1})
+    run(settings, tmp_path)
+    tensors, notes = load_state(tmp_path / STATE_FILE)
+    with writing_into(tmp_path) as folder:
+        save_state(folder, tensors, {**notes, "torch": "1.13.0"})
+    with pytest.warns(UserWarning, match=rf"begun with torch 1\.13\.0, goes on with {torch.__version__[:3]}"):
+        run(settings, tmp_path, resume=True)
+    with writing_into(tmp_path) as folder:  # earlier versions did not note it
+        save_state(folder, tensors, {name: note for name, note in notes.items() if name != "torch"})
+    run(settings, tmp_path, resume=True)
+
+
+def test_a_log_of_steps_that_somebody_changed_is_refused(tmp_path: Path) -> None:
+    settings = recipe(optimiser={"epochs": 1})
+    run(settings, tmp_path)
+    (tmp_path / STEPS_FILE).write_text("hello\n")
+    with refused(VisirError, "steps.jsonl, line 1", code="log-of-steps-changed"):
+        run(settings, tmp_path, resume=True)
+    assert (tmp_path / STEPS_FILE).read_text() == "hello\n"
+
+
 def test_without_resume_it_begins_anew(tmp_path: Path) -> None:
     settings = recipe(optimiser={"epochs": 2, "batch": 40})
     run(settings, tmp_path)

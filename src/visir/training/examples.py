@@ -19,7 +19,7 @@ from visir.encoders.base import Encoder
 from visir.encoders.encoding import is_stored, texts_of
 from visir.encoders.forms import as_dense
 from visir.encoders.models.joined import ImageViews, WithWhole
-from visir.encoders.store import check_there
+from visir.encoders.store import check_there, content_fingerprint
 from visir.encoders.towers.base import LENGTHS, PRESENT, VECTORS, WHOLE, Backbone, Inputs, PromptInputs, SetTower
 from visir.encoders.towers.gru import END, START, UNKNOWN, GRUBackbone, WordVocabulary
 from visir.errors import ConfigurationError, EmbeddingError
@@ -650,6 +650,8 @@ def _backbone(side: ModelSide) -> Backbone:
 def _origin(model: TrainingModel, split: Collection) -> dict[str, Any]:
     """What examples are made of: the split, and each encoder whose vectors or weights went in."""
     origin: dict[str, Any] = {"split": split.fingerprint}
+    if model.sides["image"].base_encoder is not None:  # their bytes were read for the key of their vectors
+        origin["pictures"] = content_fingerprint(split.items("image"))
     for modality, side in model.sides.items():
         if side.base_encoder is not None:
             origin[f"{modality} base encoder"] = side.base_encoder.card.fingerprint

@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
@@ -466,25 +467,39 @@ class Training(Generic[E]):
             "snapshots": self.average.count,
             "scaler": self.precision.scaler.state_dict(),
             "mined": None if self.mined is None else self.mined.epoch,
+            "torch": torch.__version__,
         }
         save_state(change, tensors, {**notes, **self._identity()})
 
     def restore(self, path: Path) -> None:
         """Go back to where `save` was called."""
         tensors, notes = load_state(path)
-        was = {**notes, "recipe": with_new_keys(self.recipe, notes["recipe"])}
+        was = {**notes, "recipe": with_new_keys(self.recipe, notes.get("recipe", {}))}
         check_same_training(path, was, self._identity())
+        if (torch_was := notes.get("torch", torch.__version__)) != torch.__version__:
+            warnings.warn(
+                f"{path}: begun with torch {torch_was}, goes on with {torch.__version__}: the last bits may be "
+                "other ones than without the interruption",
+                stacklevel=2,
+            )
         device = self.processes.device
-        self.all_moving.load(strip_prefix("now", tensors))
-        self.best = {name: tensor.to(device) for name, tensor in strip_prefix("best", tensors).items()}
-        self.average.mean = {name: tensor.to(device) for name, tensor in strip_prefix("average", tensors).items()}
-        self.average.count = notes["snapshots"]
-        restore_moments(self.optimiser, strip_prefix("optimiser", tensors))
-        self.precision.scaler.load_state_dict(notes["scaler"])
-        if self.mined is not None and not self.mined.settings.model:
-            self.mined.restore(strip_prefix("mined", tensors), notes["mined"])
-        self.curve = [Epoch(**epoch) for epoch in notes["curve"]]
-        self.running = Running(**notes["running"])
+        try:
+            self.all_moving.load(strip_prefix("now", tensors))
+            self.best = {name: tensor.to(device) for name, tensor in strip_prefix("best", tensors).items()}
+            self.average.mean = {name: tensor.to(device) for name, tensor in strip_prefix("average", tensors).items()}
+            self.average.count = notes["snapshots"]
+            restore_moments(self.optimiser, strip_prefix("optimiser", tensors))
+            self.precision.scaler.load_state_dict(notes["scaler"])
+            if self.mined is not None and not self.mined.settings.model:
+                self.mined.restore(strip_prefix("mined", tensors), notes["mined"])
+            self.curve = [Epoch(**epoch) for epoch in notes["curve"]]
+            self.running = Running(**notes["running"])
+        except (KeyError, IndexError, TypeError, ValueError, RuntimeError) as fault:
+            raise VisirError(
+                f"{path}: the state of another version of visir ({fault}).",
+                hint="go on with the version that began it, or train into another folder (--out)",
+                code="state-of-another-version",
+            ) from fault
 
     def choose(self) -> None:
         """Give the model the chosen weights, on the CPU and in evaluation mode, all of them trainable again."""
@@ -600,6 +615,7 @@ def check_same_training(path: Path, stored: Mapping[str, Any], expected: Mapping
     faults = [
         f"{name}: interrupted with {was!r}, now {now!r}"
         for name, was, now in _differences({name: stored.get(name) for name in expected}, expected, "")
+        if not (was is None and name.endswith(".pictures"))  # earlier versions did not note them
     ]
     raise_faults(
         ConfigurationError,

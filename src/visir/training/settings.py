@@ -329,7 +329,7 @@ class Settings(BaseModel):
 
     # "none" for a key that may be None means None: `clip = "none"`, `ltd = "none"`.
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     def __repr__(self) -> str:
         return listing(self, {name: getattr(self, name) for name in type(self).model_fields})
@@ -412,9 +412,7 @@ def _literal(value: object) -> str:
 
 
 Share = Annotated[float, Field(ge=0.0, lt=1.0)]
-
-
 Count = Annotated[int, Field(ge=1)]
-
-
 Positive = Annotated[float, Field(gt=0.0)]
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
+"""What torch's generators take too."""

@@ -122,9 +122,16 @@ class StepLog:
             with path.open("a+b") as stream:
                 stream.seek(0)
                 length = 0  # of the lines of the first `done` steps, up to one that was cut off
-                for line in stream:
-                    if not line.endswith(b"\n") or orjson.loads(line)["step"] > done:
-                        break
+                for number, line in enumerate(stream, 1):
+                    try:
+                        if not line.endswith(b"\n") or orjson.loads(line)["step"] > done:
+                            break
+                    except (ValueError, KeyError, TypeError) as fault:
+                        raise VisirError(
+                            f"{path}, line {number}: no step of a training; the file was changed since.",
+                            hint="bring back a copy of it, or move it away",
+                            code="log-of-steps-changed",
+                        ) from fault
                     length += len(line)
                 stream.truncate(length)
 
