@@ -66,8 +66,6 @@ SAVE_SECONDS = 600.0
 
 
 Report = Callable[[Epoch], None]
-
-
 L = TypeVar("L", bound=Learner[Any])
 
 

@@ -219,8 +219,6 @@ class GRU(_Texts):
 
 
 ImageSide = Annotated[FrozenImages | ResNet | SmallCNN | PretrainedImages, Field(discriminator="tower")]
-
-
 TextSide = Annotated[FrozenTexts | GRU | PretrainedTexts, Field(discriminator="tower")]
 
 

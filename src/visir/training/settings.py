@@ -29,11 +29,7 @@ NONE = "none"
 
 
 Kind = type[BaseModel]
-
-
 Where = tuple[str, ...]
-
-
 FindBase = Callable[[str, Path], Path]
 """The file that `extends = NAME` in another file means."""
 
@@ -263,8 +259,6 @@ def _lines(text: str) -> Iterator[tuple[Where, int]]:
 # Messages on wrong settings: the place, the value there, and the nearest right one.
 
 _TAGS = ("union_tag_invalid", "union_tag_not_found")
-
-
 _WORDS = {"tuple_type": "a list is wanted, as in [1, 2]"}
 """For what pydantic says in Python's words."""
 
