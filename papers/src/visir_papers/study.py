@@ -340,7 +340,7 @@ def read_study(name: str | Path) -> Study:
                 code="no-such-study",
             )
         path = TABLES / f"{name}.toml"
-    layers = read_layers(path, (), find_base=lambda name, path: path.parent / name, kind_of=lambda where: None)
+    layers = read_layers(path, find_base=lambda name, path: path.parent / name)
     faults: list[str] = []
     try:
         study = Study.model_validate(layers.values)
