@@ -9,7 +9,6 @@ from typing import ClassVar
 from urllib.parse import unquote, urlsplit
 
 import numpy as np
-import pyarrow as pa
 
 from visir.retrieval.remote.engine import Engine, EngineError, EngineHit, Mark
 from visir.retrieval.remote.index import engine_index
@@ -100,13 +99,9 @@ class SqliteEngine(Engine):
         wanted = set(ids)
         return {id: np.frombuffer(raw, np.float32) for id, raw in rows if id in wanted}
 
-    def ids(self):
-        rows = self._read(f"SELECT id FROM {self.table} WHERE generation <= ? ORDER BY id", self.seen)
-        return pa.array([id for (id,) in rows], pa.string())
-
-    def held(self, ids):
-        there = {id for (id,) in self._read(f"SELECT id FROM {self.table}")}
-        return ids.filter(pa.array([id in there for id in ids.to_pylist()], pa.bool_()))
+    def ids(self, generation, among=None):
+        rows = self._read(f"SELECT id FROM {self.table} WHERE generation <= ?", generation)
+        return [id for (id,) in rows if among is None or id in among]
 
     def count(self, generation):
         return self._read(f"SELECT count(*) FROM {self.table} WHERE generation <= ?", generation)[0][0]

@@ -21,7 +21,6 @@ from typing import Any, Self, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import numpy as np
-import pyarrow as pa
 
 from visir.errors import EmbeddingError, require
 from visir.records import Embeddings
@@ -276,23 +275,15 @@ class MilvusEngine(StepwiseEngine):
     def count_between(self, name: str, first: int, last: int) -> int:
         return self._count(_between(name, first, last))
 
-    def ids(self) -> pa.StringArray:
-        every = {"filter": _seen(self.seen), "output_fields": [_ID]}
+    def ids(self, generation: int, among: Sequence[str] | None = None) -> Iterator[str]:
+        seen = {"filter": _seen(generation, among), "output_fields": [_ID]}
         # Few pages: milvus-lite goes through all rows for each.
-        pages = self._loaded("query_iterator", batch_size=MILVUS.most_answers, **every)
-        ids: list[str] = []
+        pages = self._loaded("query_iterator", batch_size=MILVUS.most_answers, **seen)
         while rows := self._explain("read the ids", pages.next):
-            ids += [id for row in rows if (id := own_id(row[_KEY], row[_ID])) is not None]
-        return pa.array(sorted(ids, key=str.encode), pa.string())
-
-    def keys(self, generation: int, ids: Sequence[str]) -> Iterator[str]:
-        return (row[_KEY] for row in self._loaded("query", _seen(generation, ids), output_fields=[_KEY]))
+            yield from (id for row in rows if (id := own_id(row[_KEY], row[_ID])) is not None)
 
     def count(self, generation: int) -> int:
         return self._count(_seen(generation))
-
-    def is_empty(self) -> bool:
-        return not self._loaded("query", _seen(self.seen), output_fields=[_KEY], limit=1)
 
     def settle(self) -> None:
         """Close the segments of a new collection, of which the server then builds its graphs, by itself."""
@@ -323,40 +314,6 @@ class MilvusEngine(StepwiseEngine):
                     )
                     for hit, row in ((hit, hit["entity"]) for hit in hits)
                 ]
-        return answers
-
-    def fuse(
-        self, questions: Sequence[Sequence[Nearest]], weights: Sequence[Sequence[float]], limit: int, constant: int
-    ) -> list[list[EngineHit]]:
-        """Reciprocal rank fusion by the server, every list alike, a request for each query."""
-        # Early versions count ranks on from one query of a request to the next.
-        deepest = max([limit, *(question.limit for several in questions for question in several)])
-        if deepest > MILVUS.most_answers:
-            raise EngineError(
-                f"{self.where()}: lists to fuse have up to {MILVUS.most_answers:,} answers, not {deepest:,}.",
-                code="lists-fuse-up-answers",
-            )
-        answers = []
-        for several in questions:
-            if len(several) == 1:
-                [nearest] = self.ask(several, vectors=False)
-                answers.append(
-                    [EngineHit(hit.id, 1 / (constant + rank)) for rank, hit in enumerate(nearest[:limit], 1)]
-                )
-                continue
-            requests = [
-                package().AnnSearchRequest(
-                    [_given(question.vector)],
-                    question.space,
-                    self._thoroughness(question),
-                    question.limit,
-                    expr=_seen(self.seen),
-                )
-                for question in several
-            ]
-            ranker = package().RRFRanker(constant)
-            [hits] = self._loaded("hybrid_search", requests, ranker, limit=limit, output_fields=[_ID])
-            answers.append([EngineHit(_id(hit), hit["distance"]) for hit in hits])
         return answers
 
     def get(self, ids: Sequence[str], space: str) -> Mapping[str, Vector | None]:
@@ -523,10 +480,6 @@ def _seen(generation: int, ids: Sequence[str] | None = None) -> str:
     last = last_number(generation)
     seen = f"{_ADDED} <= {last} and {_DELETED} > {last}"
     return seen if ids is None else f"{seen} and {_among(ids)}"
-
-
-def _id(hit: Any) -> str | None:
-    return own_id(_key_in(hit), hit["entity"][_ID])
 
 
 def _key_in(hit: Any) -> str:

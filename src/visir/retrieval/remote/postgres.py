@@ -20,7 +20,6 @@ from typing import Any, Self, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import numpy as np
-import pyarrow as pa
 
 from visir.errors import EmbeddingError, require
 from visir.records import Embeddings
@@ -262,63 +261,19 @@ class PostgresEngine(Engine):
                     answers[places[n - 1]].append(EngineHit(id, -distance, vector))
         return answers
 
-    def fuse(
-        self, questions: Sequence[Sequence[Nearest]], weights: Sequence[Sequence[float]], limit: int, constant: int
-    ) -> list[list[EngineHit]]:
-        """Reciprocal rank fusion in one statement."""
-        vectors: dict[str, dict[str, Packed | None]] = {
-            name: {f"{name}{n}": None for n in range(len(questions))} for name in self._columns
-        }
-        weight: dict[str, float] = {}
-        depth, ef = 1, None
-        for at, several in enumerate(questions):
-            for question, share in zip(several, weights[at], strict=True):
-                vectors[question.space][f"{question.space}{at}"] = self._query(question)
-                weight[question.space] = share
-                depth, ef = question.limit, question.ef or ef
-        used = [name for name in vectors if name in weight]
-        lists = " UNION ALL ".join(
-            f"""
-            SELECT id, {weight[name]!r}::float8 / ({constant} + row_number() OVER (ORDER BY s, id)) AS w FROM (
-                SELECT id, {name} <#> q.{name} AS s FROM {{table}}
-                WHERE generation <= {self.seen} AND q.{name} IS NOT NULL
-                ORDER BY {name} <#> q.{name}{", id" if self._columns[name][0] == "sparsevec" else ""} LIMIT {depth}
-            ) AS {name}_list {"WHERE s < 0" if self._columns[name][0] == "sparsevec" else ""}
-            """
-            for name in used
-        )
-        arrays = ", ".join(_array(vectors[name], self._columns[name][0]) for name in used)
-        statement = f"""
-            SELECT q.n, h.* FROM unnest({arrays}) WITH ORDINALITY AS q({", ".join(used)}, n) CROSS JOIN LATERAL (
-                SELECT id, sum(w) AS score FROM ({lists}) AS every GROUP BY id ORDER BY score DESC, id LIMIT {limit}
-            ) h ORDER BY q.n, h.score DESC, h.id
-        """
-        given = {key: vector for name in used for key, vector in vectors[name].items()}
-        answers: list[list[EngineHit]] = [[] for _ in questions]
-        for n, id, score in self._found(statement, given, ef):
-            answers[n - 1].append(EngineHit(id, score))
-        return answers
-
     def get(self, ids: Sequence[str], space: str) -> Mapping[str, Vector | None]:
         type_ = self._columns[space][0]
         statement = f"SELECT id, {space} FROM {{table}} WHERE id = ANY(%(ids)b::text[]) AND generation <= {self.seen}"
         return {id: unpacked(data, type_) for id, data in self._found(statement, {"ids": possible(ids)})}
 
-    def ids(self) -> pa.StringArray:
-        rows = self._found(f"SELECT id FROM {{table}} WHERE generation <= {self.seen} ORDER BY id")
-        return pa.array([id for (id,) in rows], pa.string())
-
-    def held(self, ids: pa.StringArray) -> pa.StringArray:
-        statement = "SELECT id FROM {table} WHERE id = ANY(%(ids)b::text[]) ORDER BY id"
-        rows = self._found(statement, {"ids": possible(ids.to_pylist())})
-        return pa.array([id for (id,) in rows], pa.string())
+    def ids(self, generation: int, among: Sequence[str] | None = None) -> list[str]:
+        these, given = ("", {}) if among is None else ("AND id = ANY(%(ids)b::text[])", {"ids": possible(among)})
+        rows = self._found(f"SELECT id FROM {{table}} WHERE generation <= {generation} {these}", given)
+        return [id for (id,) in rows]
 
     def count(self, generation: int) -> int:
         [(count,)] = self._found(f"SELECT count(*) FROM {{table}} WHERE generation <= {generation}")
         return int(count)
-
-    def is_empty(self) -> bool:
-        return not self._found(f"SELECT 1 FROM {{table}} WHERE generation <= {self.seen} LIMIT 1")
 
     def about(self) -> dict[str, Any]:
         statement = "SELECT pg_total_relation_size(oid), version() FROM pg_class WHERE oid = {name}"
