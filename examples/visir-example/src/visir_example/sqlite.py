@@ -65,14 +65,14 @@ class SqliteEngine(Engine):
         self.check(mark.index, mark.generation)  # nobody has changed it before the transaction began
         self.before = self.count(mark.generation)
 
-    def put(self, points):
+    def upsert(self, points):
         for point in points:
             row = {"id": point.id, "generation": self.now.generation + 1}
             row |= {space: vector.tobytes() for space, vector in point.vectors.items()}
             names, places = ", ".join(row), ", ".join("?" * len(row))
             self._write(f"INSERT OR REPLACE INTO {self.table} ({names}) VALUES ({places})", *row.values())
 
-    def drop(self, ids):
+    def delete(self, ids):
         for id in ids:
             self._write(f"DELETE FROM {self.table} WHERE id = ?", id)
 
@@ -85,7 +85,7 @@ class SqliteEngine(Engine):
         if self.writing.in_transaction:
             self._write("ROLLBACK")
 
-    def ask(self, questions, *, vectors, allowed=None):
+    def search(self, questions, *, vectors, allowed=None):
         answers, among = [], None if allowed is None else set(allowed)
         for asked in questions:
             every = self._read(f"SELECT id, {asked.space} FROM {self.table} WHERE generation <= ?", self.seen)

@@ -292,7 +292,7 @@ PAGE = 4096
 class Engine(ABC):
     """One collection behind an address."""
 
-    # A change of many documents becomes visible in one step: `begin`, then `put` or `drop`, then `mark`; or `undo`.
+    # A change of many documents is seen in one step: `begin`, then `upsert` or `delete`, then `mark`; or `undo`.
     # Documents carry the generation that added them: who searches sees those up to the generation `seen`.
 
     uploads = 1
@@ -319,18 +319,18 @@ class Engine(ABC):
         """Whether there is a collection of this name."""
 
     @abstractmethod
-    def put(self, points: Sequence[Point]) -> None:
+    def upsert(self, points: Sequence[Point]) -> None:
         """Put documents in, in the place of those that are there under the same id."""
 
     @abstractmethod
-    def drop(self, ids: Sequence[str]) -> None:
+    def delete(self, ids: Sequence[str]) -> None:
         """Take documents out; those that are not there are passed over."""
 
     def settle(self) -> None:  # noqa: B027
         """Build what searches need, as far as this engine does so on demand, and put everything on disk."""
 
     @abstractmethod
-    def ask(
+    def search(
         self, questions: Sequence[Nearest], *, vectors: bool, allowed: Sequence[str] | None = None
     ) -> list[list[EngineHit]]:
         """The nearest documents by inner product for each of several searches, in one request for those that are alike;
@@ -389,6 +389,8 @@ class Engine(ABC):
         """The mark of the collection, which must be that of this index, and know of the changes that its folder
         does."""
         mark = self.read_mark()
+        if not isinstance(mark, Mark):
+            raise self.wrong(f"says {mark!r} of its collection, which is no `Mark`")
         if mark.index != index or not mark.complete:
             raise self._another()
         done = bool(change) and (mark.generation, mark.change) == (generation + 1, change)
@@ -443,8 +445,8 @@ class Engine(ABC):
     def wrong(self, what: str) -> EngineError:
         """The error of an engine that answers what no engine may."""
         return EngineError(
-            f"{self.where()}: the engine {what}; nothing of its answer is used.",
-            hint=f"ask again; if that does not help, tell the maker of {type(self).__module__}.{type(self).__name__}",
+            f"{self.where()}: the engine {what}.",
+            hint=f"try again; if that does not help, tell the maker of {type(self).__module__}.{type(self).__name__}",
             code="engine-answers-wrong",
         )
 

@@ -9,6 +9,7 @@ counts and what a vector of the index is like, and none of the documents.
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -334,7 +335,7 @@ def upload(engine: Engine, batches: Iterator[list[Point]], total: int) -> None:
     with Progress("into the engine", total, "documents") as advance:
         if engine.uploads == 1:
             for batch in batches:
-                engine.put(batch)
+                engine.upsert(batch)
                 advance(len(batch))
         else:
             waiting: deque[tuple[Future[None], int]] = deque()
@@ -345,7 +346,7 @@ def upload(engine: Engine, batches: Iterator[list[Point]], total: int) -> None:
                         oldest.result()
                         advance(size)
                     if sent is not None:
-                        waiting.append((pool.submit(engine.put, sent), len(sent)))
+                        waiting.append((pool.submit(engine.upsert, sent), len(sent)))
     engine.settle()
 
 
@@ -381,7 +382,7 @@ class SearchPlaces:
         Where the last ones of an answer are equal, or are another program's, the engine is asked for more; in spaces in
         which its searches may fall short, exactly.
         """
-        found, waiting = [], list(enumerate(questions))
+        answered, waiting = [], list(enumerate(questions))
         while waiting:
             again = []
             answers = self._asked([question for _, question in waiting], vectors)
@@ -394,11 +395,11 @@ class SearchPlaces:
                 elif len(known) < wanted and question.space in falls_short and not question.exact:
                     again.append((at, replace(question, exact=True)))
                 else:
-                    found.append((at, place[place >= 0], known))
+                    answered.append((at, place[place >= 0], known))
                     if len(known) < wanted and question.space != "sparse":
                         self._fewest = min(self._fewest or (len(known), wanted), (len(known), wanted))
             waiting = again
-        return sorted(found, key=lambda entry: entry[0])
+        return sorted(answered, key=lambda entry: entry[0])
 
     def finish(self, *hits: Hits) -> tuple[pa.StringArray, list[Hits]]:
         """Ids, sorted, and the hits by their place among them."""
@@ -421,7 +422,7 @@ class SearchPlaces:
     def _asked(self, questions: list[Nearest], vectors: bool) -> list[list[EngineHit]]:
         """What the engine answers, checked: it may be of another package."""
         engine = self.engine
-        answers = engine.ask(questions, vectors=vectors, allowed=self._allowed)
+        answers = engine.search(questions, vectors=vectors, allowed=self._allowed)
         if len(answers) != len(questions):
             raise engine.wrong(f"gives {len(answers):,} answers to {len(questions):,} searches")
         for answer in answers:
@@ -448,11 +449,15 @@ class SearchPlaces:
         """An answer may have fewer documents than are wanted where there are no more."""
         if self._fewest is None:
             return
-        found, wanted = self._fewest
+        fewest, wanted = self._fewest
         engine = self.engine
         held = engine.count(engine.seen) if self._allowed is None else len([*engine.ids(engine.seen, self._allowed)])
-        if found < min(wanted, held):
-            raise engine.wrong(f"finds {found:,} documents of the {min(wanted, held):,} that it holds")
+        if fewest < min(wanted, held):
+            what = f"finds {fewest:,} documents of the {min(wanted, held):,} that it holds"
+            if not getattr(engine.place, "m", 0):
+                raise engine.wrong(what)
+            # Among many equal vectors, a graph that cannot be left aside (Milvus) does not lead to all.
+            warnings.warn(f"{engine.where()}: its graph {what}; an index without a graph (m=0) finds all", stacklevel=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -527,6 +532,8 @@ class RemoteStorage:
             undone.callback(_destroyed, server)
             upload(server, _points(vectors, sending or settings), len(first))
             server.mark(Mark(index, 1, complete=True, documents=len(first)))
+            if (held := server.count(1)) != len(first):
+                raise server.wrong(f"holds {held:,} of the {len(first):,} documents that it was sent")
             server.close()
             change.commit(content)
             undone.pop_all()
@@ -599,6 +606,8 @@ class RemoteStorage:
                 raise
             now.pop("pending")
             self._publish(change, size, {**now, "changes": after.generation})
+            with contextlib.suppress(EngineError):  # the change is done, whether the server still answers or not
+                engine.warn_of_difference(size, engine.count(after.generation))
 
     def _publish(self, change: FolderChange, size: int, content: dict[str, Any]) -> None:
         change.keep_only(content["space"])
@@ -639,7 +648,7 @@ def _check_on_server(folder: Path, content: Mapping[str, Any]) -> None:
 
 def _drop(engine: Engine, ids: pa.StringArray) -> None:
     for start in range(0, len(ids), _AT_ONCE):
-        engine.drop(ids[start : start + _AT_ONCE].to_pylist())
+        engine.delete(ids[start : start + _AT_ONCE].to_pylist())
     engine.settle()
 
 
@@ -793,13 +802,13 @@ class RemoteIndex(Index[Vectors]):
             rows = range(first, min(first + step, len(queries)))
             some = [at for at in rows if not isinstance(outgoing[at], tuple) or len(outgoing[at][0])]
             questions = [nearest_by(self.space, outgoing[at], wanted + 1, settings, whole) for at in some]
-            found = results.find(questions, wanted, vectors=True, falls_short=falls_short)
-            of_query = np.array([some[number] for number, _, known in found for _ in known], np.int64)
+            answers = results.find(questions, wanted, vectors=True, falls_short=falls_short)
+            of_query = np.array([some[number] for number, _, known in answers for _ in known], np.int64)
             if len(of_query):
-                raw = [hit.vector for _, _, known in found for hit in known]
+                raw = [hit.vector for _, _, known in answers for hit in known]
                 held = taken(state.engine, self._shape, self._like, raw)
                 scored = self._shape.scores(queries, of_query, held, self._like, settings)
-                hits.append(Hits(of_query, np.concatenate([place for _, place, _ in found]), scored))
+                hits.append(Hits(of_query, np.concatenate([place for _, place, _ in answers]), scored))
         documents, [joined] = results.finish(Hits.joined(hits))
         return documents, joined
 
@@ -932,16 +941,16 @@ class HybridCollection:
         ordered = in_order(DENSE, dense, self._dense, state.size, k)
         deep = min(depth, state.size)
         check_answers(deep, settings)
-        asked: Spaces = {
+        queries: Spaces = {
             "dense": ordered,
             "sparse": _both(ordered, in_order(SPARSE, sparse, self._sparse, state.size, k), "query")["sparse"],
         }
         results, falls_short = SearchPlaces(state), ["dense"] if settings.m else []
-        hits: dict[str, list[Hits]] = {form: [] for form in asked}
+        hits: dict[str, list[Hits]] = {form: [] for form in queries}
         for first in range(0, len(ordered), _QUERIES):
             last = min(first + _QUERIES, len(ordered))
             questions, query = [], []
-            for form, some in asked.items():
+            for form, some in queries.items():
                 for at, vector in enumerate(SHAPES[form].outgoing(some, first, last, settings), first):
                     if form == "dense" or len(vector[0]):
                         whole = form == "dense" and settings.m == 0

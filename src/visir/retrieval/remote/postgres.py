@@ -43,8 +43,10 @@ from visir.retrieval.remote.engine import (
 )
 from visir.retrieval.remote.settings import PGVECTOR, DatabasePlace, host_of
 
-# Vectors as pgvector's types vector, halfvec and sparsevec are in binary. (The package pgvector converts them one by
-# one to types of its own; psycopg does the rest: rows of a COPY, parameters, results.)
+# Vectors as pgvector's types vector, halfvec and sparsevec are in binary; psycopg does the rest: rows of a COPY,
+# parameters, results. The package pgvector converts by types of its own: sparse vectors of 120 terms go up at fifteen
+# times the processor time and come back at four times, dense ones of 256 values come back at 1.7 times (0.5.1).
+# The pool of psycopg keeps why a server refuses a connection to itself: who asks learns that time is up.
 
 _FLOATS = {"vector": ">f4", "halfvec": ">f2"}
 _HALF = 65_504
@@ -180,7 +182,7 @@ class PostgresEngine(Engine):
         self._columns = self._columns or columns
         return mark
 
-    def put(self, points: Sequence[Point]) -> None:
+    def upsert(self, points: Sequence[Point]) -> None:
         """Put documents in, in the place of those that are there under the same id, by one COPY."""
         from psycopg.types.numeric import Int4
 
@@ -195,7 +197,7 @@ class PostgresEngine(Engine):
                     vectors = (packed(point.vectors[name], *column) for name, column in self._columns.items())
                     stream.write_row((point.id, generation, *vectors))
 
-    def drop(self, ids: Sequence[str]) -> None:
+    def delete(self, ids: Sequence[str]) -> None:
         with self._writing("delete documents") as connection:
             self._delete(connection, ids)
 
@@ -238,7 +240,7 @@ class PostgresEngine(Engine):
         with self._connection("drop the table") as connection:
             self._execute(connection, "DROP TABLE {table}")
 
-    def ask(
+    def search(
         self, questions: Sequence[Nearest], *, vectors: bool, allowed: Sequence[str] | None = None
     ) -> list[list[EngineHit]]:
         """The nearest documents, with or without their vectors; one statement for all questions that are alike."""
@@ -293,19 +295,11 @@ class PostgresEngine(Engine):
     @contextmanager
     def _writing(self, what: str) -> Iterator[Any]:
         """The connection of the change that is under way, or of one that begins. A fault takes the change back."""
-        import psycopg
-
         if self._change is None:
             self._change = self._take(what)
             self._begin(what)
-        try:
+        with self._explaining(what, lambda: self._end(broken=True)):
             yield self._change
-        except psycopg.Error as fault:
-            self._end(broken=True)
-            raise self._explained(what, fault) from fault
-        except BaseException:
-            self._end(broken=True)
-            raise
 
     def _begin(self, what: str) -> None:
         """Begin a transaction; no other changes the table before it has ended, and none has since it was checked."""
@@ -416,18 +410,24 @@ class PostgresEngine(Engine):
     @contextmanager
     def _connection(self, what: str) -> Iterator[Any]:
         """A connection for as long as the block lasts."""
+        connection = self._take(what)
+        with self._explaining(what, connection.close):
+            yield connection
+        self._give(connection)
+
+    @contextmanager
+    def _explaining(self, what: str, close: Callable[[], object]) -> Iterator[None]:
+        """After a fault: close the connection, and say what was asked."""
         import psycopg
 
-        connection = self._take(what)
         try:
-            yield connection
+            yield
         except psycopg.Error as fault:
-            connection.close()
+            close()
             raise self._explained(what, fault) from fault
         except BaseException:
-            connection.close()
+            close()
             raise
-        self._give(connection)
 
     def _read(self, what: str, request: Callable[[Any], T]) -> T:
         """Send a request that changes nothing, again where the server was away."""
@@ -488,10 +488,8 @@ class PostgresEngine(Engine):
             def dump(self, obj: Any) -> bytes:
                 return bytes(obj)
 
-        try:
+        with self._explaining(what, lambda: None):
             connection = psycopg.connect(autocommit=True, **self._arguments())
-        except psycopg.Error as fault:
-            raise self._explained(what, fault) from fault
         connection.adapters.register_dumper(Packed, PackedDumper)
         return connection
 

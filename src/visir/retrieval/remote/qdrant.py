@@ -113,7 +113,7 @@ class QdrantEngine(StepwiseEngine):
     def exists(self) -> bool:
         return bool(self._sent("look for the collection", methodcaller("collection_exists", self.collection)))
 
-    def put(self, points: Sequence[Point]) -> None:
+    def upsert(self, points: Sequence[Point]) -> None:
         if self._takes_binary and self._put_in_binary(points):
             return
         made = [
@@ -177,7 +177,7 @@ class QdrantEngine(StepwiseEngine):
             warnings.warn(f"{grpc_address(self.place)}: vectors go by HTTP, not by gRPC: {why}", stacklevel=2)
         return False
 
-    def drop(self, ids: Sequence[str]) -> None:
+    def delete(self, ids: Sequence[str]) -> None:
         gone = self._seen(self._before.generation, ids)
         request = methodcaller("set_payload", self.collection, {DELETED: self.number}, gone, wait=True)
         self._sent("delete points", request)
@@ -204,7 +204,7 @@ class QdrantEngine(StepwiseEngine):
     def settle(self) -> None:
         """Nothing: a server builds its graphs by itself; until it has, it looks at every vector."""
 
-    def ask(
+    def search(
         self, questions: Sequence[Nearest], *, vectors: bool, allowed: Sequence[str] | None = None
     ) -> list[list[EngineHit]]:
         among = self._seen(self.seen, allowed)
