@@ -6,7 +6,6 @@ import importlib
 import sqlite3
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -109,19 +108,19 @@ Hits = list[EngineHit]
 WRONG_ANSWERS: dict[str, tuple[Callable[[Hits], Any], str]] = {
     "too few": (lambda hits: hits[:2], "finds 2 documents of the 5 that it holds"),
     "none": (lambda hits: [], "finds 0 documents of the 5 that it holds"),
-    "unknown ids": (lambda hits: [replace(hit, id=f"x-{hit.id}") for hit in hits], "finds 0 documents of the 5"),
+    "unknown ids": (lambda hits: [hit._replace(id=f"x-{hit.id}") for hit in hits], "finds 0 documents of the 5"),
     "twice": (lambda hits: [hits[0], *hits], "finds a document twice"),
-    "ids that are numbers": (lambda hits: [replace(hit, id=7) for hit in hits], "no texts, such as 7"),
-    "scores of NaN": (lambda hits: [replace(hit, score=float("nan")) for hit in hits], "scores that are NaN"),
-    "scores of text": (lambda hits: [replace(hit, score="best") for hit in hits], "scores that are no numbers"),
+    "ids that are numbers": (lambda hits: [hit._replace(id=7) for hit in hits], "no texts, such as 7"),
+    "scores of NaN": (lambda hits: [hit._replace(score=float("nan")) for hit in hits], "scores that are NaN"),
+    "scores of text": (lambda hits: [hit._replace(score="best") for hit in hits], "scores that are no numbers"),
     "worst first": (lambda hits: hits[::-1], "does not give the best documents first"),
-    "no vectors": (lambda hits: [replace(hit, vector=None) for hit in hits], "without the vectors"),
+    "no vectors": (lambda hits: [hit._replace(vector=None) for hit in hits], "without the vectors"),
     "short vectors": (
-        lambda hits: [replace(hit, vector=hit.vector[:3]) for hit in hits],
+        lambda hits: [hit._replace(vector=hit.vector[:3]) for hit in hits],
         "another shape than 12 values",
     ),
-    "vectors of NaN": (lambda hits: [replace(hit, vector=hit.vector * np.nan) for hit in hits], "NaN or infinite"),
-    "vectors of text": (lambda hits: [replace(hit, vector="far") for hit in hits], "none of this index's"),
+    "vectors of NaN": (lambda hits: [hit._replace(vector=hit.vector * np.nan) for hit in hits], "NaN or infinite"),
+    "vectors of text": (lambda hits: [hit._replace(vector="far") for hit in hits], "none of this index's"),
 }
 
 

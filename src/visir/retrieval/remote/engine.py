@@ -17,7 +17,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Self, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 from uuid import NAMESPACE_URL, UUID, uuid5
 
@@ -246,8 +246,7 @@ class Space:
     form: VectorForm = "dense"
 
 
-@dataclass(frozen=True)
-class EngineHit:
+class EngineHit(NamedTuple):
     """A document that was found, and the vector that it was found by (None where none was asked for)."""
 
     id: str | None  # None if another program has put it there
