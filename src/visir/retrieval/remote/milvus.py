@@ -349,7 +349,7 @@ class MilvusEngine(StepwiseEngine):
 
     def _thoroughness(self, question: Nearest) -> dict[str, Any]:
         """How many candidates the search of a graph keeps; it has no other way to be thorough."""
-        if question.ef is None or not self.place.m:
+        if question.ef is None or not self.place.m or isinstance(question.vector, tuple):
             return {}
         wanted = _THOROUGH if question.exact else max(question.ef, question.limit)
         return {"params": {"ef": min(wanted, _THOROUGH)}}
