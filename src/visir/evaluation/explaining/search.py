@@ -688,7 +688,8 @@ class Search:
 
     def _changes_nothing(self, axis: str, name: str) -> bool:
         """Whether a choice alone gives the values of the plain reading, or cannot be computed."""
-        if axis in ("digits", "unit") or (axis == "ties" and name in USUAL_TIES):
+        # A split that is too large to search as a whole may be cut.
+        if axis in ("digits", "unit", "split") or (axis == "ties" and name in USUAL_TIES):
             return False
         if (axis, name) not in self._inert:
             trials = [(self.trial(task, Reading(((axis, name),))), self.trial(task, Reading())) for task in self.tasks]
