@@ -474,6 +474,8 @@ def run(
                 show(f"\n{setup.name} ({name}): {', '.join(f'{label} {value}' for label, value in numbers.items())}")
                 outcomes[setup.name] = {}
                 for way in ways:
+                    if way == "vectors" and world.is_cut:  # a run from elsewhere: no vectors give its empty lists
+                        continue
                     more = (
                         {} if way == "folder" else {"source": world.collection, "vectors": (world.images, world.texts)}
                     )
@@ -491,10 +493,10 @@ def summary(setups: Sequence[SetUp], outcomes: Mapping[str, Mapping[str, str]]) 
     lines = []
     for way in next(iter(outcomes.values())):
         chosen = [setup for setup in setups if setup.name in outcomes and (way == "vectors" or not setup.needs_vectors)]
-        counts = Counter(outcomes[setup.name][way] for setup in chosen)
-        false = sum(ways[way] == "FALSE" for ways in outcomes.values())
+        counts = Counter(outcomes[setup.name][way] for setup in chosen if way in outcomes[setup.name])
+        false = sum(ways.get(way) == "FALSE" for ways in outcomes.values())
         lines.append(
-            f"{way}: of {len(chosen)} that it can show, {counts['first']} first, {counts['among several']} among "
+            f"{way}: of {counts.total()} that it can show, {counts['first']} first, {counts['among several']} among "
             f"several, {counts['silent']} silent; false statements, of all {len(outcomes)}: {false}"
         )
     return lines

@@ -51,11 +51,16 @@ class World:
     least: float = -np.inf
     gallery: int = 0
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether runs lack the answers with low scores."""
+        return not np.isinf(self.least)
+
     def evaluate(self, **options: Any) -> visir.Evaluation:
         """The result, or another evaluation of the same vectors."""
         options = {"split": "test", **self.options, **options}
         evaluation = visir.evaluate(self.collection, (self.images, self.texts), **options)
-        if np.isinf(self.least):
+        if not self.is_cut:
             return evaluation
         runs = {}
         for task, run in evaluation.runs.items():
