@@ -491,6 +491,8 @@ def pairs() -> tuple[Reading, ...]:
                 # it scores them all anew.
                 if first.name == "gallery" and choice.needs == "collection":
                     usual &= second.name != "folds" and (second.name != "similarity" or other.cost == 1)
+                # The first images of a larger split are what a script takes that was written for a smaller one.
+                usual |= first.name == "split" and second.name == "gallery" and other.name.startswith("first")
                 both = ((first.name, choice.name), (second.name, other.name))
                 if usual or any(axis == "ties" and name in USUAL_TIES for axis, name in both):
                     every.append(Reading(both))

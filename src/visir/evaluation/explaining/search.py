@@ -164,6 +164,11 @@ class Bench:
         searched = reading.searched
         if not searched.departures and not leaves_folds and of_run.is_whole:
             return of_run
+        cut = reading.only(tuple({*(axis for axis, _ in searched.choices), "gallery"}))
+        if searched["split"] and cut != searched:  # what is too large as a whole may be searched in part
+            with suppress(NotComputable):
+                return _once(self._searched, (task, searched), lambda: self._search(task, searched))
+            searched = cut
         return _once(self._searched, (task, searched), lambda: self._search(task, searched))
 
     def _search(self, task: str, reading: Reading) -> Scores:

@@ -534,7 +534,7 @@ def merged_by_text(part: Part) -> Part:
     text = part.world.text
     refuse(
         text is None,
-        "the texts are not at hand (give the collection)",
+        "it is not known which captions have one text (give the collection)",
     )
     assert text is not None
     captions = part.queries if part.task == "t2i" else np.flatnonzero(part.candidates[:-1])
