@@ -175,8 +175,8 @@ def explain(
     Args:
         result: A folder that visir evaluate --out wrote, or a log of the brittleness paper. Left out: the digits alone
             say how many queries there were.
-        published: Published values: a JSON, TOML or CSV file, the name of an installed table, or the values themselves,
-            "t2i R@1=37.82,R@5=82.36". (required)
+        published: Published values: a JSON, TOML or CSV file, a model of the Hub (its folder or its card), the name of
+            an installed table, or the values themselves, "t2i R@1=37.82,R@5=82.36". (required)
         system: The system's name in the published table.
         row: The collection's name in the published table.
         direction: t2i or i2t: explain the values of this direction only. Default: both.
