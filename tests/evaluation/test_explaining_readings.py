@@ -94,14 +94,14 @@ def value(label: str, **choices: str) -> float:
         ("t2i R@1", {"unit": "missed"}, 50.0),
         ("t2i R@1", {"direction": "swapped"}, 33.33),
         ("t2i R@1", {"direction": "mean"}, 41.67),  # of 50 and 33.33
-        ("t2i R@1", {"direction": "@1 swapped"}, 33.33),
-        ("t2i R@2", {"direction": "@1 swapped"}, 83.33),
-        ("i2t R@10", {"direction": "moved left"}, 50.0),  # what stands in the next column, t2i R@1
-        ("t2i R@10", {"direction": "moved left"}, 33.33),  # in the first, i2t R@1
-        ("i2t R@1", {"direction": "moved right"}, 100.0),  # t2i R@10
-        ("i2t R@5", {"direction": "by cutoff"}, 50.0),  # both @1, both @5, both @10: t2i R@1
-        ("i2t R@1", {"direction": "by cutoff, text-to-image first"}, 50.0),
-        ("t2i R@5", {"direction": "by direction"}, 50.0),  # the fourth column: t2i R@1
+        ("t2i R@1", {"columns": "@1 swapped"}, 33.33),
+        ("t2i R@2", {"columns": "@1 swapped"}, 83.33),
+        ("i2t R@10", {"columns": "moved left"}, 50.0),  # what stands in the next column, t2i R@1
+        ("t2i R@10", {"columns": "moved left"}, 33.33),  # in the first, i2t R@1
+        ("i2t R@1", {"columns": "moved right"}, 100.0),  # t2i R@10
+        ("i2t R@5", {"columns": "by cutoff"}, 50.0),  # both @1, both @5, both @10: t2i R@1
+        ("i2t R@1", {"columns": "by cutoff, text-to-image first"}, 50.0),
+        ("t2i R@5", {"columns": "by direction"}, 50.0),  # the fourth column: t2i R@1
         ("t2i R@1", {"captions": "mean of scores"}, 66.67),  # .6 .45 .15; .6 .5 .5; .15 .35 .4: ranks 1, 2, 1
         ("i2t R@1", {"captions": "mean of scores"}, 66.67),  # the tie of i0 and i1 for image i0 goes to i0
         ("t2i R@1", {"captions": "best score"}, 33.33),  # .9 .8 .2; .7 .6 .6; .2 .5 .5: ranks 1, 2, 2

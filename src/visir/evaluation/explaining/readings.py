@@ -312,10 +312,13 @@ AXES: tuple[Axis, ...] = (
         Choice("up", "rounded up always", 2, do=lambda ways: ways <= {"rounded", "rounded down", "bounded"}),
     )),
     # (task, k as printed, or 0 of a measure without one) → the columns whose mean is printed there
-    Axis("direction", "which column is which?", (
+    Axis("direction", "which direction is which?", (
         Choice("swapped", "image-to-text and text-to-image swapped", do=lambda task, k: ((OTHER[task], k),)),
         Choice("mean", "the mean of image-to-text and text-to-image", 2,
                do=lambda task, k: ((task, k), (OTHER[task], k))),
+    )),
+    # the same
+    Axis("columns", "in which order are the columns of both directions?", (
         *(Choice(f"@{cutoff} swapped", f"image-to-text and text-to-image swapped in the columns of @{cutoff}", 2,
                  do=lambda task, k, cutoff=cutoff: ((OTHER[task] if k == cutoff else task, k),))
           for cutoff in (1, 5, 10)),
@@ -422,7 +425,8 @@ class Reading:
 
     def columns(self, task: str, k: int = 0) -> tuple[tuple[str, int], ...]:
         """The columns (task, cutoff) whose mean is printed in a column; 0 is the cutoff of a measure without one."""
-        found: tuple[tuple[str, int], ...] = (self.do("direction") or (lambda task, k: ((task, k),)))(task, k)
+        ways = self.do("columns") or self.do("direction") or (lambda task, k: ((task, k),))
+        found: tuple[tuple[str, int], ...] = ways(task, k)
         return found
 
     def only(self, axes: tuple[str, ...]) -> Reading:
@@ -435,7 +439,7 @@ class Reading:
 USUAL_TIES = ("optimistic", "pessimistic", "any order")
 """What scripts do that count the scores above, or at least, that of the right one, and what noise does: a few equal
 scores show beside another departure only, so these go with every one."""
-ALONE = frozenset({"cutoffs", "depth", "queries", "links", "copies", "unit"})
+ALONE = frozenset({"cutoffs", "columns", "depth", "queries", "links", "copies", "unit"})
 """Axes whose rare choices are tried alone only: with a second departure they fit small values by accident."""
 NEVER_TOGETHER = (
     frozenset({"positives", "recall"}),
@@ -443,6 +447,7 @@ NEVER_TOGETHER = (
     frozenset({"copies", "folds"}),
     frozenset({"ties", "positives"}),
     frozenset({"depth", "cutoffs"}),
+    frozenset({"direction", "columns"}),
 )
 """Pairs of axes that mean nothing together, or the same as a choice of one of them."""
 BESIDE_LINKS = frozenset({"recall", "unit", "digits", "similarity"})

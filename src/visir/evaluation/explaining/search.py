@@ -352,7 +352,7 @@ WIDEST = 1.0
 """In percentage points: a value that is known less well than this says nothing."""
 MOST_ACCIDENTS = 0.05
 """Up to this expected number of accidental fits, a reading is named."""
-_PLAIN_AXES = ("unit", "digits", "direction")
+_PLAIN_AXES = ("unit", "digits", "direction", "columns")
 """Axes that leave the ranks and what is measured from them as they are."""
 _SLACK = 1e-9
 _LIKE = 2
@@ -688,7 +688,8 @@ class Search:
             *product(new[first], self._known[second]),
             *product(before[first], new[second]),
         ):
-            if single != other and single.departures + other.departures <= 2:
+            of_both = single["columns"] or other["columns"]  # an order of the whole table, or none
+            if single != other and single.departures + other.departures <= 2 and not of_both:
                 yield Combined(((first, single), (second, other)))
 
     def _changes_nothing(self, axis: str, name: str) -> bool:
