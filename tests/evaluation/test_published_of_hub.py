@@ -107,7 +107,7 @@ def test_explained_from_a_folder_of_the_hub(tmp_path: Path) -> None:
 def test_what_is_no_plain_yaml_is_refused(text: str, tmp_path: Path) -> None:
     file = tmp_path / "results.yaml"
     file.write_text(text)
-    with refused(ConfigurationError, code="hub-not-yaml", hint=False):
+    with refused(ConfigurationError, code="hub-not-yaml"):
         load(file)
     assert not (tmp_path / "made").exists()
 
@@ -122,7 +122,7 @@ def test_many_aliases_take_no_memory(tmp_path: Path) -> None:
 
 def test_a_file_of_megabytes_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "results.yaml").write_text("- x\n" * 600_000)
-    with refused(ConfigurationError, code="hub-too-large", hint=False):
+    with refused(ConfigurationError, code="hub-too-large"):
         load(tmp_path / "results.yaml")
 
 

@@ -96,7 +96,11 @@ def _content(path: Path) -> Any:
     import yaml
 
     if path.stat().st_size > _MOST_BYTES:
-        raise ConfigurationError(f"{path}: {path.stat().st_size:,} bytes are no list of results.", code="hub-too-large")
+        raise ConfigurationError(
+            f"{path}: {path.stat().st_size:,} bytes are no list of results.",
+            hint="name the card or a file of .eval_results",
+            code="hub-too-large",
+        )
     text = read_text(path)
     if path.suffix.lower() == ".md":
         match = _HEAD.match(text)
@@ -105,7 +109,9 @@ def _content(path: Path) -> Any:
         return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except (yaml.YAMLError, ValueError, RecursionError) as fault:
         reason = cut(" ".join(str(fault).split()), 200)
-        raise ConfigurationError(f"{path}: not readable as YAML: {reason}", code="hub-not-yaml") from fault
+        raise ConfigurationError(
+            f"{path}: not readable as YAML: {reason}", hint="mend the file, or fetch it again", code="hub-not-yaml"
+        ) from fault
 
 
 def _mappings(value: Any) -> Iterator[Mapping[str, Any]]:
