@@ -426,8 +426,8 @@ class Reading:
     def columns(self, task: str, k: int = 0) -> tuple[tuple[str, int], ...]:
         """The columns (task, cutoff) whose mean is printed in a column; 0 is the cutoff of a measure without one."""
         ways = self.do("columns") or self.do("direction") or (lambda task, k: ((task, k),))
-        found: tuple[tuple[str, int], ...] = ways(task, k)
-        return found
+        columns: tuple[tuple[str, int], ...] = ways(task, k)
+        return columns
 
     def only(self, axes: tuple[str, ...]) -> Reading:
         """The reading with its choices on these axes only."""

@@ -540,10 +540,10 @@ def merged_by_text(part: Part) -> Part:
     captions = part.queries if part.task == "t2i" else np.flatnonzero(part.candidates[:-1])
     _, first, number = np.unique(text[captions], return_index=True, return_inverse=True)
     refuse(len(first) == len(captions), "no two captions have one text")
-    kept = np.arange(len(text))  # the first caption of its text, for each caption
-    kept[captions] = captions[first[number]]
+    merged = np.arange(len(text))  # the first caption of its text, for each caption
+    merged[captions] = captions[first[number]]
     caption, image = part.pairs if part.task == "t2i" else part.pairs[::-1]
-    caption, image = np.unique(np.stack([kept[caption], image]), axis=1)
+    caption, image = np.unique(np.stack([merged[caption], image]), axis=1)
     if part.task == "t2i":
         return replace(part, queries=captions[np.sort(first)], pairs=(caption, image))
     return replace(part, candidates=part.world.mask("text", captions[first]), pairs=(image, caption))

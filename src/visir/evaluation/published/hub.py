@@ -32,7 +32,7 @@ def is_of_hub(path: Path) -> bool:
 
 
 @dataclass
-class _Found:
+class _Tally:
     """The values found so far, by system and data set, and what was left out."""
 
     values: dict[tuple[str, str, str], dict[str, dict[str, float]]] = field(default_factory=dict)
@@ -59,23 +59,23 @@ def read_of_hub(path: Path) -> tuple[str, Values, tuple[str, ...]]:
     # The Hub does not say whether 0.6 is a fraction or a percentage, nor what a value of `.eval_results` measures: that
     # has a name only where its note gives one, as those of visir do.
     require("yaml", extra="hub", purpose="results of the Hub")
-    found, name, datasets = _Found(), path.resolve().name if path.is_dir() else path.stem, set[str]()
+    tally, name, datasets = _Tally(), path.resolve().name if path.is_dir() else path.stem, set[str]()
     card = path / "README.md" if path.is_dir() else path
     if card.suffix.lower() == ".md" and card.is_file():
-        name = _read_card(_content(card), name, found, datasets)
+        name = _read_card(_content(card), name, tally, datasets)
     listed = [path] if path.is_file() and card.suffix.lower() != ".md" else []
     if path.is_dir() and (path / RESULTS).is_dir():
         inside = sorted(files_below(path / RESULTS))
         listed = [path / RESULTS / file for file in inside if Path(file).suffix.lower() in (".yaml", ".yml")]
     for file in listed:
-        _read_entries(_content(file), name, found, datasets)
+        _read_entries(_content(file), name, tally, datasets)
     left = {
-        "without the name of a measure that visir knows": found.unnamed,
-        "of another form": found.broken,
-        "named twice, of which the first was taken": found.twice,
+        "without the name of a measure that visir knows": tally.unnamed,
+        "of another form": tally.broken,
+        "named twice, of which the first was taken": tally.twice,
     }
     notes = tuple(f"{counted(count, 'values')} {why}" for why, count in left.items() if count)
-    if not found.values:
+    if not tally.values:
         why = f" ({'; '.join(notes)})" if notes else ""
         raise VisirError(
             f"{path}: no published value of a search{why}.",
@@ -83,10 +83,10 @@ def read_of_hub(path: Path) -> tuple[str, Values, tuple[str, ...]]:
             code="no-values-of-hub",
         )
     splits: dict[str, set[str]] = {}
-    for _, dataset, split in found.values:
+    for _, dataset, split in tally.values:
         splits.setdefault(dataset, set()).add(split)
     values = {}
-    for (system, dataset, split), part in found.values.items():
+    for (system, dataset, split), part in tally.values.items():
         values[system, f"{dataset}, {split}" if len(splits[dataset]) > 1 and split else dataset] = part
     return f"Results of {name}", values, notes
 
@@ -137,7 +137,7 @@ def _label(*names: str) -> str:
     return ""
 
 
-def _read_card(head: Any, name: str, found: _Found, datasets: set[str]) -> str:
+def _read_card(head: Any, name: str, tally: _Tally, datasets: set[str]) -> str:
     """Take the values of `model-index`; the name of the model."""
     models = list(_mappings(head.get("model-index"))) if isinstance(head, dict) else []
     for model in models:
@@ -146,19 +146,19 @@ def _read_card(head: Any, name: str, found: _Found, datasets: set[str]) -> str:
             dataset, task = _part(result, "dataset"), _part(result, "task")
             called = _text(dataset.get("name")) or _text(dataset.get("type"))
             datasets |= {_text(dataset.get("type")), called}
-            asked = _text(dataset.get("config")) or _text(task.get("type"))
+            task_name = _text(dataset.get("config")) or _text(task.get("type"))
             for metric in _mappings(result.get("metrics")):
                 if label := _label(_text(metric.get("name")), _text(metric.get("type"))):
-                    found.add(system, called, _text(dataset.get("split")), asked, label, metric.get("value"))
+                    tally.add(system, called, _text(dataset.get("split")), task_name, label, metric.get("value"))
                 else:
-                    found.unnamed += 1
+                    tally.unnamed += 1
     return next((_text(model.get("name")) for model in models if _text(model.get("name"))), name)
 
 
-def _read_entries(entries: Any, system: str, found: _Found, known: set[str]) -> None:
+def _read_entries(entries: Any, system: str, tally: _Tally, known: set[str]) -> None:
     """Take the values of a file of `.eval_results`; of a data set that the card lists, the card has them already."""
     if not isinstance(entries, list):
-        found.broken += 1
+        tally.broken += 1
         return
     for entry in entries:
         entry = entry if isinstance(entry, dict) else {}
@@ -167,10 +167,10 @@ def _read_entries(entries: Any, system: str, found: _Found, known: set[str]) -> 
         own = _OWN_NOTE.fullmatch(note[:_LONGEST_NOTE].strip()) if isinstance(note, str) else None
         label = _label(*filter(None, own.groups())) if own else ""
         if not (called and task):
-            found.broken += 1
+            tally.broken += 1
         elif called in known:
             continue
         elif not label:
-            found.unnamed += 1
+            tally.unnamed += 1
         else:
-            found.add(system, called, "", task, label, entry.get("value"))
+            tally.add(system, called, "", task, label, entry.get("value"))
