@@ -34,7 +34,10 @@ CEILINGS: dict[str, tuple[int, int]] = {
         49,
         15_180,
     ),  # all loops without a compiler too; recall=; runs of other tools
-    "evaluation": (51, 17_460),  # boards of results, and results as files; ranks without a compiler
+    "evaluation": (
+        52,
+        17_790,
+    ),  # boards of results, and results as files; ranks without a compiler; cards of the Hub as published values
     "reports": (31, 9_020),  # side by side; tables as papers print them; model cards, folders for the Hub, sites
     "cli": (16, 5_240),  # export, publish
     "library": (49, 13_530),
