@@ -394,9 +394,16 @@ class Ivf(Finder[Embeddings]):
         return {"trained": built.rows}
 
     def load(self, path: Path, rows: DenseRows, facts: Mapping[str, Any], settings: IvfSettings) -> CodedRows:
-        codes = load_faiss(PURPOSE).read_index(str(path))
+        faiss = load_faiss(PURPOSE)
+        codes = faiss.read_index(str(path))
         if codes.ntotal != len(rows):
             raise ValueError(f"codes of {codes.ntotal} vectors for {len(rows)} rows")
+        numbers = np.zeros(len(rows), np.bool_)
+        for at in range(codes.nlist):
+            if size := codes.invlists.list_size(at):
+                numbers[faiss.rev_swig_ptr(codes.invlists.get_ids(at), size)] = True
+        if not numbers.all():
+            raise ValueError("codes of other rows")
         for part in rows.parts:
             expect_single_rows(part.vectors)
         return CodedRows(codes, int(facts["trained"]), rows.parts[0].dimension)
