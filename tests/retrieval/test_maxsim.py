@@ -86,7 +86,7 @@ def test_equals_the_reference_in_both_directions_under_every_tie_rule(
     monkeypatch.setattr(sides, "BLOCK", int(rng.integers(1, 60)))
     monkeypatch.setattr(sides, "ITEMS", int(rng.integers(1, 20)))
     monkeypatch.setattr(scan, "ROWS", int(rng.integers(1, 20)))
-    monkeypatch.setattr("visir.retrieval.vectors.IN_MEMORY", int(rng.choice([0, 2**30])))
+    monkeypatch.setattr("visir.retrieval.scan.IN_MEMORY", int(rng.choice([0, 2**30])))
     shape = {"most": int(rng.integers(1, 6)), "dimension": int(rng.integers(1, 9)), "distinct": int(rng.integers(1, 9))}
     texts, images = (
         items(side, list(drawn(side, int(rng.integers(1, 40)), seed + i, **shape).tokens), dtype)
@@ -145,7 +145,7 @@ def test_blocks_threads_devices_and_the_order_of_the_input_change_no_bit(monkeyp
     monkeypatch.setattr(sides, "BLOCK", 57)
     monkeypatch.setattr(scan, "ROWS", 13)
     monkeypatch.setattr("visir.threads.cores", lambda: 3)
-    monkeypatch.setattr("visir.retrieval.vectors.IN_MEMORY", 0)
+    monkeypatch.setattr("visir.retrieval.scan.IN_MEMORY", 0)
     assert same(search(texts, images, qrels=qrels, depth=20), plain)
     monkeypatch.setattr(scan, "ON_DEVICE", 700)
     assert same(search(texts, images, qrels=qrels, depth=20, device="cpu"), plain)

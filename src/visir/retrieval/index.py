@@ -26,8 +26,9 @@ from numpy.typing import NDArray
 import visir.plugins as plugins
 from visir.arrays import load_array
 from visir.display import Displayed, brief, counted, listed
-from visir.errors import ConfigurationError, EmbeddingError, RunError, VisirError, raise_faults
+from visir.errors import DISK_REFUSALS, ConfigurationError, EmbeddingError, RunError, VisirError, raise_faults
 from visir.records import EncoderCard, Modality, Run, modality_of
+from visir.records.columns import check_unique
 from visir.retrieval.answers import MOST, CandidateRows, Hits, run_of
 from visir.retrieval.rows import (
     DENSE,
@@ -56,7 +57,7 @@ from visir.storage import (
     is_made_by_visir,
     new_folder,
 )
-from visir.storage.disk import DISK_REFUSALS, below
+from visir.storage.disk import below
 
 
 @dataclass(frozen=True)
@@ -420,7 +421,8 @@ class _Guarded(Finder[Vectors]):
     """A kind of another package: its faults are said in its name, and what it finds is looked at before it counts."""
 
     def __init__(self, kind: Kind, finder: Finder[Vectors]) -> None:
-        self._name, self._finder = f"kind of index {kind.name!r} ({type(finder).__module__})", finder
+        self._name = f"kind of index {kind.name!r} ({type(finder).__module__})"
+        self._finder: Finder[Vectors] = finder
         self.knows_its_rows = finder.knows_its_rows  # type: ignore[misc]
 
     def _ask(self, function: str, *given: Any) -> Any:
@@ -461,7 +463,7 @@ class _Guarded(Finder[Vectors]):
 
     def _candidates(self, hits: Hits, rows: Rows[Vectors], n: int, k: int) -> CandidateRows:
         """The best k of each query by the scores of the kind."""
-        columns = [np.asarray(column) for column in (hits.queries, hits.places, hits.scores)]
+        columns: list[Any] = [np.asarray(column) for column in (hits.queries, hits.places, hits.scores)]
         queries, places, scores = columns
         if len({column.shape for column in columns}) > 1 or places.ndim != 1:
             raise self._answers(f"columns of the shapes {', '.join(str(column.shape) for column in columns)}")
@@ -473,7 +475,7 @@ class _Guarded(Finder[Vectors]):
         if not np.isfinite(scores).all():
             raise self._answers("scores that are no finite numbers")
         once = np.unique(np.stack([queries, places]).astype(np.int64), axis=1, return_index=True)[1]
-        offsets, best, _ = Hits(*(column[once] for column in columns)).best(n, k)
+        offsets, best, _ = Hits(queries[once], places[once], scores[once]).best(n, k)
         return CandidateRows.of_spans(rows.live[best], offsets)
 
     def _answers(self, what: str) -> KindError:
@@ -504,13 +506,13 @@ class _Guarded(Finder[Vectors]):
         stored = self._ask("stored", documents, held, settings)
         if type(stored) is not type(documents) or not stored.ids.equals(documents.ids):
             raise self._fault("its stored returns other documents than it was given.", "kind-stores-others")
-        return stored  # type: ignore[no-any-return]
+        return stored
 
     def efforts(self, built: Any, rows: Rows[Vectors]) -> Sequence[dict[str, int]]:
         efforts = self._ask("efforts", built, rows)
         if not isinstance(efforts, list | tuple) or not all(isinstance(effort, dict) for effort in efforts):
             raise self._fault("its efforts are no settings of a search.", "kind-efforts")
-        return efforts  # type: ignore[no-any-return]
+        return efforts
 
     def details(self, built: Any, rows: Rows[Vectors], settings: Any) -> dict[str, Any]:
         details = self._ask("details", built, rows, settings)
@@ -531,7 +533,7 @@ class StoredIndex(Index[Vectors]):
         self._kind, self.kind, self.exact = kind, kind.name, kind.exact
         finder: Finder[Vectors] = kind.described()()
         is_own = type(finder).__module__.startswith("visir.")
-        self._finder = finder if is_own else _Guarded(kind, finder)
+        self._finder: Finder[Vectors] = finder if is_own else _Guarded(kind, finder)
         self._keeps_a_file = type(finder).dump is not Finder.dump
         self._suffix = finder.dumped_as
         self.form: Form[Vectors] = finder.form.under(settings)
@@ -732,8 +734,6 @@ class StoredIndex(Index[Vectors]):
         wanted, state = getattr(self.settings, "recall", 0.0), self._state
         if not wanted:
             return
-        from visir.retrieval.recall import QUESTIONS, calibrated, questions_of
-
         usual = plugins.part("usual kind of index")(state.rows.parts[0])
         same = {"similarity": self.settings.similarity} if hasattr(self.settings, "similarity") else {}
         measured, rows, drawn = self, state.rows, queries is None
@@ -848,8 +848,8 @@ class StoredIndex(Index[Vectors]):
                 if "deleted" in content:
                     dead[_deleted(load_array(below(folder, content["deleted"])), len(dead))] = True
                 rows = Rows(form, parts, dead)
-                if len(rows.ids) > 1 and pc.any(pc.equal(rows.ids[1:], rows.ids[:-1])).as_py():
-                    raise ValueError("an id is there twice")
+                if len(parts) > 1:  # each part for itself was looked at when it was read
+                    check_unique(pa.concat_arrays([part.ids for part in parts]).filter(pa.array(~dead)), "its parts")
                 index = cls(kind, IndexState(rows, None), settings, folder)
                 index._late, index.recall = late, recall_of(content)
                 index._about = index._how(settings)
@@ -878,3 +878,66 @@ class StoredIndex(Index[Vectors]):
             folder = scratch.made("index")
             self.save(folder)
             return bytes_of(read_index(folder))
+
+
+K = 10
+"""Recall is of the best ten."""
+QUESTIONS = 400
+"""Questions that are drawn, or taken of those that are given: one half chooses, the other checks."""
+_LEAST = 10
+
+
+def questions_of(index: Any, given: Any) -> tuple[Any, bool]:
+    """Return the questions, shuffled, and whether they are documents of the index, which then are no answers."""
+    source = index.documents() if given is None and len(index.ids) <= QUESTIONS else given
+    if source is None:
+        chosen = np.random.default_rng(0).choice(len(index.ids), QUESTIONS, replace=False)
+        source = index.select(index.ids.take(pa.array(np.sort(chosen))))
+    if len(source) < _LEAST:
+        raise EmbeddingError(
+            f"recall is measured with at least {_LEAST} questions, not {len(source)}.",
+            hint="give more (queries=), or leave recall out",
+            code="recall-questions",
+        )
+    order = np.random.default_rng(1).permutation(len(source))[:QUESTIONS]
+    return source.select(source.ids.take(pa.array(order))), given is None
+
+
+def calibrated(
+    index: Any, exact: Any, efforts: Sequence[dict[str, int]], wanted: float, given: Any = None
+) -> tuple[dict[str, int], dict[str, Any]]:
+    """Return the first of some `efforts` that finds the `wanted` share of what `exact` finds, and what was measured.
+
+    The share must be reached by a standard error, so that other questions find it too: those tell what is `found`.
+    """
+    questions, drawn = questions_of(index, given)
+    middle = len(questions) // 2
+    halves = questions.select(questions.ids[:middle]), questions.select(questions.ids[middle:])
+    truths = [_answers(exact.search(half, K + drawn), drawn) for half in halves]
+    effort: dict[str, int] = {}
+    for effort in efforts:
+        shares = _shares(_answers(index.search(halves[0], K + drawn, **effort), drawn), truths[0])
+        if shares.mean() - shares.std() / np.sqrt(len(shares)) >= wanted:
+            break
+    checked = _shares(_answers(index.search(halves[1], K + drawn, **effort), drawn), truths[1])
+    return effort, {
+        "wanted": wanted,
+        "found": round(float(checked.mean()), 4),
+        "error": round(float(checked.std() / np.sqrt(len(checked))), 4),
+        "questions": len(checked),
+        "from": "the documents" if drawn else "given",
+        "documents": len(index.ids),
+    }
+
+
+def _answers(run: Run, drawn: bool) -> list[set[str]]:
+    ids = run.documents.take(pa.array(run.indices)).to_pylist()
+    cuts = run.offsets.tolist()
+    answers = []
+    for query, start, stop in zip(run.queries.to_pylist(), cuts[:-1], cuts[1:], strict=True):
+        answers.append({*[document for document in ids[start:stop] if not drawn or document != query][:K]})
+    return answers
+
+
+def _shares(answers: list[set[str]], truths: list[set[str]]) -> NDArray[np.float64]:
+    return np.array([len(a & b) / len(b) for a, b in zip(answers, truths, strict=True) if b] or [1.0])

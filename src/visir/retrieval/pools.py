@@ -23,10 +23,10 @@ from visir.records import (
 )
 from visir.retrieval.answers import part_of, positions
 from visir.retrieval.exact import SearchResult, sides_of, similarity_of
-from visir.retrieval.multi_vector.sides import TokenSide, score_token_places
+from visir.retrieval.multi_vector.scan import TokenSide, score_token_places
 from visir.retrieval.ranks import ranks_of
+from visir.retrieval.scan import Side, Similarity, score_places
 from visir.retrieval.sparse.scan import score_word_places
-from visir.retrieval.vectors import Side, Similarity, score_places
 
 
 def search_pools(

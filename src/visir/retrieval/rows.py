@@ -36,12 +36,10 @@ from visir.records import (
 from visir.records.columns import ids_at, is_sorted
 from visir.retrieval.answers import CandidateRows, Hits, check_depth
 from visir.retrieval.multi_vector.compression import COMPRESSED_FILES, CompressedVectors, join_vectors
-from visir.retrieval.multi_vector.scan import scan_tokens
-from visir.retrieval.multi_vector.sides import BLOCK as TOKENS
-from visir.retrieval.multi_vector.sides import TokenSide, cut, score_token_places
-from visir.retrieval.scan import SearchState, best_of
+from visir.retrieval.multi_vector.scan import BLOCK as TOKENS
+from visir.retrieval.multi_vector.scan import TokenSide, cut, scan_tokens, score_token_places
+from visir.retrieval.scan import BLOCK, SearchState, Side, best_of, lengths_of, loops_for
 from visir.retrieval.sparse.scan import SparseSide, score_word_places
-from visir.retrieval.vectors import BLOCK, Side, lengths_of, loops_for
 from visir.threads import piece, spread
 
 _BLOCK = 8192

@@ -17,7 +17,7 @@ from visir.arrays import load_array
 from visir.errors import EmbeddingError
 from visir.jit import pays, plain
 from visir.records import EncoderCard, Modality, SparseEmbeddings
-from visir.records.columns import rows_of_spans
+from visir.records.columns import check_unique, rows_of_spans
 from visir.retrieval.answers import CandidateRows, Hits
 from visir.retrieval.index import Finder
 from visir.retrieval.rows import SPARSE, Rows, Sparse
@@ -234,6 +234,7 @@ class Listed(Sparse):
         fault = "weights of another number" if not spans or (np.diff(offsets) < 0).any() else lists.fault()
         if fault or not (np.isfinite(values) & (values > 0)).all():
             raise ValueError(f"{folder.name}: {fault or 'weights that are not finite and positive'}")
+        check_unique(columns["ids"], folder.name)
         part = ListedEmbeddings({"modality": modality, "encoder": encoder, **columns}, lists)
         _LISTS[part] = lists
         return part
