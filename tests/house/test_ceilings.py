@@ -31,9 +31,9 @@ CEILINGS: dict[str, tuple[int, int]] = {
     "training + sparse": (32, 11_200),  # losses for the trainers of sentence-transformers
     "robustness + shortcuts": (26, 4_250),
     "retrieval": (
-        49,
-        15_240,
-    ),  # all loops without a compiler too; recall=; runs of other tools
+        44,
+        15_310,
+    ),  # all loops without a compiler too; recall=; runs of other tools; kinds of other packages are guarded
     "evaluation": (51, 17_460),  # boards of results, and results as files; ranks without a compiler
     "reports": (31, 9_020),  # side by side; tables as papers print them; model cards, folders for the Hub, sites
     "cli": (16, 5_240),  # export, publish
@@ -41,7 +41,7 @@ CEILINGS: dict[str, tuple[int, int]] = {
     "sessions": (43, 12_300),
     "products": (23, 6_250),
     "studies": (6, 1_400),
-    "papers (own distribution)": (22, 5_800),
+    "papers (own distribution)": (22, 5_830),  # times of searches, from retrieval, where nobody else took them
 }
 """Package to the most files and lines that it may have."""
 
