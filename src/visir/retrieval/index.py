@@ -380,35 +380,35 @@ def class_of(kind: Kind) -> type[Any]:
         return kind.implemented()
     faults = []
     try:
-        found: Any = kind.implemented()
+        implemented: Any = kind.implemented()
     except (ImportError, AttributeError) as fault:
         raise KindError(
             f"kind of index {kind.name!r}: {module} cannot be imported: {fault}",
             hint="install, update or mend the package that adds it",
             code="kind-cannot-be-imported",
         ) from fault
-    settings_type = getattr(found, "settings_type", None)
+    settings_type = getattr(implemented, "settings_type", None)
     known = fields(settings_type) if is_dataclass(settings_type) else ()
-    if not isinstance(found, type) or not issubclass(found, Finder | Index):
+    if not isinstance(implemented, type) or not issubclass(implemented, Finder | Index):
         faults.append("it is no class of visir.retrieval.index.Finder")
-    elif issubclass(found, Finder):
+    elif issubclass(implemented, Finder):
         form = {"dense": Dense, "sparse": Sparse, "multi-vector": MultiVector}.get(kind.vectors, ())
-        if not isinstance(found.form, form):
+        if not isinstance(implemented.form, form):
             faults.append(f"its form compares no {kind.vectors} vectors")
-        if isinstance(found.form, Dense) and "similarity" not in {field.name for field in known}:
+        if isinstance(implemented.form, Dense) and "similarity" not in {field.name for field in known}:
             faults.append("its settings_type has no similarity: make it a SimilaritySettings")
-        if found.search is Finder.search:
+        if implemented.search is Finder.search:
             faults.append("it has no search")
-        if (found.dump is Finder.dump) != (found.load is Finder.load):
+        if (implemented.dump is Finder.dump) != (implemented.load is Finder.load):
             faults.append("of dump and load it has one")
-        if re.fullmatch(r"(\.\w+)*", found.dumped_as) is None:
-            faults.append(f"dumped_as {found.dumped_as!r} is no suffix of a file")
+        if re.fullmatch(r"(\.\w+)*", implemented.dumped_as) is None:
+            faults.append(f"dumped_as {implemented.dumped_as!r} is no suffix of a file")
     faults += [f"the field {field.name!r} of its settings_type is no setting" for field in known
                if "about" not in field.metadata]  # fmt: skip
     if not is_dataclass(settings_type):
         faults.append("its settings_type is no dataclass")
     raise_faults(KindError, f"kind of index {kind.name!r} ({module})", faults, hint=_MEND_KIND)
-    return found  # type: ignore[no-any-return]
+    return implemented  # type: ignore[no-any-return]
 
 
 _MEND_KIND = (
@@ -445,12 +445,12 @@ class _Guarded(Finder[Vectors]):
         return self._ask("add", built, rows, settings)
 
     def search(self, built: Any, rows: Rows[Vectors], queries: Any, k: int, settings: Any) -> CandidateRows:
-        found, n = self._ask("search", built, rows, queries, k, settings), len(queries)
-        if isinstance(found, Hits):
-            found = self._candidates(found, rows, n, k)
-        if not isinstance(found, CandidateRows):
-            raise self._answers(f"a {type(found).__name__}, not CandidateRows or Hits")
-        wanted = np.asarray(found.rows)
+        answer, n = self._ask("search", built, rows, queries, k, settings), len(queries)
+        if isinstance(answer, Hits):
+            answer = self._candidates(answer, rows, n, k)
+        if not isinstance(answer, CandidateRows):
+            raise self._answers(f"a {type(answer).__name__}, not CandidateRows or Hits")
+        wanted = np.asarray(answer.rows)
         if wanted.dtype.kind not in "iu" or wanted.ndim != 2 or len(wanted) != n:
             raise self._answers(f"{wanted.dtype} of the shape {wanted.shape}, not whole numbers for {n} queries")
         if wanted.size and (wanted.max() >= len(rows) or wanted.min() < -1):
