@@ -31,9 +31,9 @@ CEILINGS: dict[str, tuple[int, int]] = {
     "training + sparse": (31, 11_010),  # losses for the trainers of sentence-transformers
     "robustness + shortcuts": (26, 4_250),
     "retrieval": (
-        49,
-        15_180,
-    ),  # all loops without a compiler too; recall=; runs of other tools
+        44,
+        15_340,
+    ),  # all loops without a compiler too; recall=; runs of other tools; kinds of other packages are guarded
     "evaluation": (
         52,
         17_790,
@@ -44,7 +44,7 @@ CEILINGS: dict[str, tuple[int, int]] = {
     "sessions": (43, 12_300),
     "products": (23, 6_250),
     "studies": (6, 1_400),
-    "papers (own distribution)": (22, 5_910),  # two readings of a protocol, with verdicts and data of each
+    "papers (own distribution)": (22, 5_940),  # two readings of a protocol, with verdicts and data of each
 }
 """Package to the most files and lines that it may have."""
 

@@ -22,9 +22,8 @@ from visir.retrieval.answers import CandidateRows, Hits
 from visir.retrieval.clustering import faiss_threads, load_faiss, train_centroids
 from visir.retrieval.index import Finder
 from visir.retrieval.rows import DENSE, LARGEST, Rows
-from visir.retrieval.scan import best_of
+from visir.retrieval.scan import BLOCK, Side, best_of
 from visir.retrieval.settings import SimilaritySettings, recall, setting
-from visir.retrieval.vectors import BLOCK, Side
 from visir.storage import FolderChange
 from visir.threads import Share, cores, piece, spread
 
@@ -394,9 +393,17 @@ class Ivf(Finder[Embeddings]):
         return {"trained": built.rows}
 
     def load(self, path: Path, rows: DenseRows, facts: Mapping[str, Any], settings: IvfSettings) -> CodedRows:
-        codes = load_faiss(PURPOSE).read_index(str(path))
+        faiss = load_faiss(PURPOSE)
+        codes = faiss.read_index(str(path))
         if codes.ntotal != len(rows):
             raise ValueError(f"codes of {codes.ntotal} vectors for {len(rows)} rows")
+        numbers = np.zeros(len(rows), np.bool_)
+        for at in range(codes.nlist):
+            if size := codes.invlists.list_size(at):
+                held = faiss.rev_swig_ptr(codes.invlists.get_ids(at), size)
+                numbers[held[held >= 0]] = True
+        if not numbers.all():
+            raise ValueError("codes of other rows")
         for part in rows.parts:
             expect_single_rows(part.vectors)
         return CodedRows(codes, int(facts["trained"]), rows.parts[0].dimension)

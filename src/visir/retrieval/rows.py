@@ -36,11 +36,10 @@ from visir.records import (
 from visir.records.columns import ids_at, is_sorted
 from visir.retrieval.answers import CandidateRows, Hits, check_depth
 from visir.retrieval.multi_vector.compression import COMPRESSED_FILES, CompressedVectors, join_vectors
-from visir.retrieval.multi_vector.scan import scan_tokens
-from visir.retrieval.multi_vector.sides import BLOCK as TOKENS
-from visir.retrieval.multi_vector.sides import TokenSide, cut, score_token_places
-from visir.retrieval.scan import SearchState, best_of
-from visir.retrieval.vectors import BLOCK, Side, lengths_of, loops_for
+from visir.retrieval.multi_vector.scan import BLOCK as TOKENS
+from visir.retrieval.multi_vector.scan import TokenSide, cut, scan_tokens, score_token_places
+from visir.retrieval.scan import BLOCK, SearchState, Side, best_of, lengths_of, loops_for
+from visir.retrieval.sparse.scan import SparseSide, score_word_places
 from visir.threads import piece, spread
 
 _BLOCK = 8192
@@ -268,6 +267,27 @@ class Sparse(Form[SparseEmbeddings]):
             "vocabulary": vocabulary,
             **{name: _mapped(folder / f"{name}.npy") for name in self.arrays},
         }
+
+    def score(
+        self,
+        rows: Rows[SparseEmbeddings],
+        queries: SparseEmbeddings,
+        candidates: CandidateRows,
+        k: int,
+        *,
+        fill: bool = True,
+    ) -> Hits:
+        """Score candidates; documents that share no term with a query are no answers, so nothing is filled up."""
+        query, column = np.nonzero(candidates.rows >= 0)
+        row, asking, hits = candidates.rows[query, column], SparseSide(queries, np.arange(len(queries))), []
+        part_of = np.searchsorted(rows.starts, row, side="right") - 1
+        for at in np.unique(part_of):
+            here = part_of == at
+            side = SparseSide(rows.parts[at], np.arange(len(rows.parts[at])))
+            scores = score_word_places(asking, query[here], side, row[here] - rows.starts[at])
+            shared = scores > 0
+            hits.append(Hits(query[here][shared], rows.places[row[here]][shared], scores[shared]))
+        return Hits.joined(hits)
 
 
 class MultiVector(Form[MultiVectorEmbeddings]):

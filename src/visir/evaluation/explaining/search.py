@@ -62,7 +62,7 @@ from visir.evaluation.published.judge import (
 from visir.progress import Progress
 from visir.records import SIDES, UNDECLARED, Embeddings, Gallery, Ranks, Vectors
 from visir.retrieval.exact import search
-from visir.retrieval.vectors import Similarity
+from visir.retrieval.scan import Similarity
 
 # The ranks of readings: of the lists of the run, or of scores of a search anew.
 

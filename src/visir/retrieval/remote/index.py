@@ -55,7 +55,7 @@ from visir.retrieval.index import (
     new_index,
     read_index,
 )
-from visir.retrieval.multi_vector.sides import TokenSide, score_token_places
+from visir.retrieval.multi_vector.scan import TokenSide, score_token_places
 from visir.retrieval.remote.engine import (
     Engine,
     EngineError,
@@ -91,10 +91,10 @@ from visir.retrieval.rows import (
     in_order,
     not_indexed,
 )
+from visir.retrieval.scan import Side
+from visir.retrieval.scan import score_pairs as score_dense
 from visir.retrieval.settings import searching, settings_of
 from visir.retrieval.sparse.scan_kernels import score_pairs
-from visir.retrieval.vectors import Side
-from visir.retrieval.vectors import score_pairs as score_dense
 from visir.storage import FolderChange, scratch
 from visir.storage.disk import below
 
