@@ -13,7 +13,11 @@ from typing import TYPE_CHECKING
 from visir.lazy import lazy
 
 if TYPE_CHECKING:
+    from visir.retrieval.formats import qrels_to_dict as qrels_to_dict
     from visir.retrieval.formats import read_run as read_run
+    from visir.retrieval.formats import to_ir_measures as to_ir_measures
+    from visir.retrieval.formats import to_ranx as to_ranx
+    from visir.retrieval.formats import write_qrels as write_qrels
     from visir.retrieval.formats import write_run as write_run
     from visir.retrieval.fusion import merge_shards as merge_shards
     from visir.retrieval.index import Index as Index
