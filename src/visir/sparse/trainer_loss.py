@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from visir.errors import ConfigurationError
 from visir.sparse.expansion import Expansion, allowed
+from visir.sparse.loss import SparseLoss, batch_scores, eta_at
 from visir.sparse.recipe import ExpansionSettings, LossSettings
-from visir.sparse.run import batch_scores
-from visir.training.losses import Losses, SparseLoss, eta_at
+from visir.training.losses import Losses
 from visir.training.trainer_losses import Features, TrainerLoss, check_finite, checked, citation_of
 
 

@@ -16,7 +16,8 @@ from torch.nn import functional
 
 from visir.encoders.towers.base import Inputs, PromptInputs, Tower, to_device
 from visir.training.inputs import EpochRandom, InputSource, Mined, Side, TrainingData, TrainingExamples, made_ahead
-from visir.training.losses import Losses, Objective
+from visir.training.losses import Losses
+from visir.training.objective import Objective
 from visir.training.optimiser import Precision
 from visir.training.similarities import VectorPairs, best_matches
 

@@ -1,4 +1,4 @@
-"""The losses of `visir.training.losses` as the trainers of sentence-transformers take them."""
+"""The objectives of `visir.training.objective` as the trainers of sentence-transformers take them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from torch import Tensor, distributed, nn
 from torch.nn import functional
 
 from visir.errors import ConfigurationError, VisirError, require
-from visir.training.losses import WITH_NEGATIVES, Auxiliary, Contrastive, Losses, build_objective
+from visir.training.losses import Losses
+from visir.training.objective import WITH_NEGATIVES, Auxiliary, Contrastive, build_objective
 from visir.training.processes import Processes, pairs_of_all
 from visir.training.settings import explain_faults
 from visir.training.similarities import VectorPairs
