@@ -1,4 +1,4 @@
-"""Hard negatives as candidates of InfoNCE, IFM and the triplet loss: the equations in loops, and sentence-transformers."""
+"""Hard negatives as candidates of InfoNCE, IFM and the triplet loss: equations in loops, and sentence-transformers."""
 
 from __future__ import annotations
 
