@@ -270,7 +270,7 @@ class TrainerLoss(nn.Module, ABC):
         raise ConfigurationError(
             f"{paths[0]}: missing, or of another training; the model goes on from a checkpoint, and its loss would "
             "begin anew.",
-            hint="where the checkpoint lies elsewhere, name it in the arguments too: resume_from_checkpoint=FOLDER",
+            hint="where the checkpoint lies elsewhere, name it in the trainer's arguments too (resume_from_checkpoint)",
             code="loss-state-missing",
         )
 
