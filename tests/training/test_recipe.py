@@ -9,7 +9,8 @@ import pytest
 
 from refusals import refused
 from visir.errors import ConfigurationError, VisirError
-from visir.training.losses import IFMSettings, InfoNCESettings, TripletSettings
+from visir.training.losses import InfoNCESettings, TripletSettings
+from visir.training.objective import IFMSettings
 from visir.training.recipe import GRU, FrozenTexts, SmallCNN, expand, read_recipe
 from visir.training.settings import to_toml
 from visir.training.shipped import find_recipe, shipped_recipes, summary

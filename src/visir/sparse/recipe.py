@@ -43,7 +43,7 @@ class ExpansionSettings(Settings):
 
 
 class LossSettings(Settings):
-    """Eq. 3.7; see `visir.training.losses.SparseLoss`."""
+    """Eq. 3.7; see `visir.sparse.loss.SparseLoss`."""
 
     temperature: Positive = 0.001  # τ
     balance: Fraction = 0.5  # λ

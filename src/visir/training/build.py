@@ -31,7 +31,8 @@ from visir.options import split_mark
 from visir.records import Collection, Modality
 from visir.shortcuts.view import endings, plain
 from visir.training.data import given_file
-from visir.training.losses import CosineSettings, FILIPSettings, Objective, build_objective
+from visir.training.losses import CosineSettings, FILIPSettings
+from visir.training.objective import Objective, build_objective
 from visir.training.recipe import (
     FETCHED,
     FITTED_WORDS,

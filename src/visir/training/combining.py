@@ -28,7 +28,7 @@ from visir.training.checkpoint import Checkpoint
 from visir.training.inputs import NEGATIVES, EpochRandom, InputSource, Rows, TrainingExamples, VectorSource, uniform
 from visir.training.learner import DualEncoder, encode_source, figures_of, ranks_of
 from visir.training.loop import FitResult, Report
-from visir.training.losses import Objective, build_objective
+from visir.training.objective import Objective, build_objective
 from visir.training.processes import Processes
 from visir.training.recipe import CombinerSettings, FrozenImages, FrozenTexts, HeadShape, Recipe
 from visir.training.trained import TrainedModel

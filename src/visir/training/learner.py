@@ -25,7 +25,8 @@ from visir.training.inputs import (
     TrainingExamples,
     made_ahead,
 )
-from visir.training.losses import Losses, Objective
+from visir.training.losses import Losses
+from visir.training.objective import Objective
 from visir.training.optimiser import Precision
 from visir.training.similarities import VectorPairs, best_matches
 

@@ -15,7 +15,8 @@ from visir.files import data_directory
 from visir.records import Shortcuts
 from visir.records.shortcuts import MOST_BITS, Carrier, DigitSource, Kind, Per, Placement
 from visir.robustness.perturbations import PERTURBATIONS, find
-from visir.training.losses import WITH_NEGATIVES, Auxiliary, Contrastive, InfoNCESettings, MultiPositiveSettings
+from visir.training.losses import InfoNCESettings, MultiPositiveSettings
+from visir.training.objective import WITH_NEGATIVES, Auxiliary, Contrastive
 from visir.training.settings import Change, Count, Positive, Seed, Settings, Share, read_settings
 from visir.training.shipped import OWN, base_of
 
