@@ -327,3 +327,18 @@ def test_a_recipe_of_somebody_else_lets_no_code_run(tmp_path: Path, model: str) 
 def test_numbers_that_nothing_computes_with_are_refused(text: str) -> None:
     with refused(ConfigurationError, f"--set {text}"):
         read_recipe(find_recipe("scenes-heads"), [text])
+
+
+def test_recipes_of_sparse_heads_and_of_categories_let_no_code_run_either(tmp_path: Path) -> None:
+    from visir.encoders.devices import CodeNotTrustedError
+    from visir.products.model import read_categories_recipe
+    from visir.sparse.recipe import read_sparse_recipe
+
+    model = "their/model?code=trusted"
+    sparse = write(tmp_path, "sparse.toml", f'name = "theirs"\nencoder = "{model}"\n')
+    categories = write(tmp_path, "categories.toml", f'name = "theirs"\n[encoders]\nimage = "{model}"\n')
+    for read, path in ((read_sparse_recipe, sparse), (read_categories_recipe, categories)):
+        with refused(CodeNotTrustedError, path.name, model):
+            read(path)
+    assert read_sparse_recipe(sparse, ["encoder=pixels"]).encoder == "pixels"
+    assert read_categories_recipe(categories, ["encoders.image=pixels"]).encoders.image == "pixels"

@@ -585,22 +585,28 @@ def read_recipe(source: str | Path | Mapping[str, Any] | Recipe, changes: Sequen
     recipe = read_settings(Recipe, source, changes, find_base=base_of, own=OWN)
     title = str(source) if isinstance(source, (str, Path)) else f"recipe {recipe.name}"
     raise_faults(ConfigurationError, title, contradictions(recipe), hint="docs/reference/recipe-settings.md")
-    if isinstance(source, (str, Path)):
-        for change in changes:
-            value = (Change.parse(change) if isinstance(change, str) else change).value
-            for name in value if isinstance(value, (list, tuple)) else [value]:
-                name_model(expand(str(name)))
-        for name in map(expand, _models(recipe.model_dump())):
-            check_code(name, source, f"--set image.encoder={name} (or the key that it is for)")
+    check_models(recipe, source, changes, "image.encoder")
     return recipe
 
 
-def _models(values: Mapping[str, Any]) -> Iterator[str]:
+def check_models(recipe: Settings, source: object, changes: Sequence[str | Change], key: str) -> None:
+    """Check that a recipe from a file names no model that runs code or asks an address which `changes` do not name."""
+    if not isinstance(source, (str, Path)):
+        return
+    for change in changes:
+        value = (Change.parse(change) if isinstance(change, str) else change).value
+        for name in value if isinstance(value, (list, tuple)) else [value]:
+            name_model(expand(str(name)))
+    for name in map(expand, _models(recipe.model_dump())):
+        check_code(name, source, f"--set {key}={name} (or the key that it is for)")
+
+
+def _models(values: Mapping[str, Any], *, all_keys: bool = False) -> Iterator[str]:
     """The names of models in a recipe."""
     for key, value in values.items():
         if isinstance(value, Mapping):
-            yield from _models(value)
-        elif key in ("encoder", "target", "model"):
+            yield from _models(value, all_keys=key == "encoders")
+        elif all_keys or key in ("encoder", "target", "model"):
             yield from [value] if isinstance(value, str) else value
 
 
