@@ -363,7 +363,7 @@ class StoredIndex(Index[Vectors]):
         self._late: LateCheck | None = None
         self.recall: dict[str, Any] = {}  # what was measured of an approximate index when it was built
         self._about = self._how(settings)
-        self._like: tuple[Any, ...] = (None,) * 4  # what is known to fit of queries: type, model, dimension, words
+        self._like: tuple[Any, ...] = (None,) * 4  # what is known to fit of queries: type, model, words, dimension
 
     def __repr__(self) -> str:
         documents = f"{counted(len(self.ids), 'vectors')}{f', in {self.folder}' if self.folder else ', in memory'}"
@@ -511,13 +511,15 @@ class StoredIndex(Index[Vectors]):
     def _found(self, state: IndexState[Vectors], queries: Vectors, k: int, settings: Any) -> tuple[Vectors, Hits]:
         """Return the queries in order of their ids, and at least the best `k` documents of each."""
         rows = state.rows
-        like = (type(queries), queries.encoder, queries.dimension, getattr(queries, "vocabulary", None))
-        if len(queries) != 1 or not all(map(operator.is_, like, self._like)) or type(k) is not int or k < 1:
-            ordered = in_order(self.form, queries, rows.parts[0], len(rows.live), k)
+        documents = len(rows.live)
+        like = (type(queries), queries.encoder, getattr(queries, "vocabulary", None), queries.dimension)
+        same = like[3] == self._like[3] and all(map(operator.is_, like[:3], self._like))
+        if same and documents and len(queries) == 1 and type(k) is int and k > 0:
+            ordered = queries  # one question after the other by the same model: what was checked of the first holds
+        else:
+            ordered = in_order(self.form, queries, rows.parts[0], documents, k)
             self._like = like
-        else:  # one question after the other by the same model: what was checked of the first holds
-            ordered = queries
-        depth, asking = min(k, len(rows.live)), self.form.asking(ordered)
+        depth, asking = min(k, documents), self.form.asking(ordered)
         named = self._finder.search(state.built, rows, asking, depth, settings)
         hits = named if isinstance(named, Hits) else self.form.score(rows, asking, named, depth)
         self._settle()  # after the work, which goes on beside the check

@@ -96,6 +96,8 @@ Gather = Callable[[NDArray[np.int64]], tuple[NDArray[np.float32], NDArray[np.int
 """From the (q, c) rows of an index to a matrix that contains their vectors, and their rows in it."""
 _PAIRS = 2**12
 """CandidateRows that are read at once: where the system maps 64 kB around each on disk, 256 MiB."""
+_MAPPED = 2**28
+"""Bytes of a file up to which what was read for single queries may stay mapped."""
 
 
 class Dense(Form[Embeddings]):
@@ -148,12 +150,15 @@ class Dense(Form[Embeddings]):
         self, rows: Rows[Embeddings], queries: Side, candidates: CandidateRows, k: int, *, fill: bool = True
     ) -> Hits:
         asking, wanted_rows, held = queries.block(0, len(queries)), candidates.rows, candidates.vectors
-
         def gather(wanted: NDArray[np.int64]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
             return self._gathered(rows, wanted) if held is None else (held, wanted)
 
         places, scores = np.empty((len(asking), k), np.int64), np.empty((len(asking), k), np.float32)
         filled = np.zeros(len(asking), np.int64)
+        if len(asking) == 1:  # alone, what only many need would take longer than the scores
+            _best(rows, asking, wanted_rows, k, gather, (places, scores, filled))
+            if filled[0] == k or not fill:
+                return Hits.ordered(places, scores, filled)
         step = max(_PAIRS // max(wanted_rows.shape[1], 1), 1)
         for first in range(0, len(asking), step):
             some = slice(first, first + step)
@@ -210,7 +215,7 @@ class Dense(Form[Embeddings]):
             lengths = lengths_of(vectors)
             loops_for(vectors.size, "divide_rows").divide_rows(vectors, lengths)
         rows.prepared["read"] = rows.prepared.get("read", 0) + len(wanted)
-        if rows.prepared["read"] > _PAIRS:
+        if rows.prepared["read"] > _PAIRS and source.nbytes > _MAPPED:
             rows.prepared["read"] = 0
             release(source)
         return vectors

@@ -498,7 +498,10 @@ def _best_of_one(asking: Side, documents: Side, depth: int) -> Answers | None:
         np.matmul(vectors[start:stop], vector, out=scores[start:stop])
 
     with one_blas_thread():
-        spread(multiply, len(vectors))
+        if vectors.size > SMALL:
+            spread(multiply, len(vectors))
+        else:
+            np.matmul(vectors, vector, out=scores)
     slack = np.float32(slack_of_product(len(vector), asking.longest * documents.longest))
     indices, best = np.empty((1, depth), np.int32), np.empty((1, depth), np.float32)
     whole = kernels.best_of_one(scores, slack, query, vectors, depth, indices, best)
