@@ -556,12 +556,12 @@ class StoredIndex(Index[Vectors]):
         wanted, state = getattr(self.settings, "recall", 0.0), self._state
         if not wanted:
             return
-        from visir.retrieval.recall import QUESTIONS, calibrated, questions_of
+        from visir.retrieval.recall import calibrated, drawn_of, questions_of
 
         usual = plugins.part("usual kind of index")(state.rows.parts[0])
         same = {"similarity": self.settings.similarity} if hasattr(self.settings, "similarity") else {}
         measured, rows, drawn = self, state.rows, queries is None
-        if queries is None and self._finder.knows_its_rows and len(self.ids) > 2 * QUESTIONS:
+        if queries is None and self._finder.knows_its_rows and len(self.ids) > 2 * drawn_of(len(self.ids)):
             queries, _ = questions_of(self, None)
             rows = Rows.of(self.form, rows.select(self.ids.filter(pc.invert(pc.is_in(self.ids, queries.ids)))))
             built = self._finder.build(rows, self.settings)
