@@ -150,6 +150,7 @@ class Dense(Form[Embeddings]):
         self, rows: Rows[Embeddings], queries: Side, candidates: CandidateRows, k: int, *, fill: bool = True
     ) -> Hits:
         asking, wanted_rows, held = queries.block(0, len(queries)), candidates.rows, candidates.vectors
+
         def gather(wanted: NDArray[np.int64]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
             return self._gathered(rows, wanted) if held is None else (held, wanted)
 
