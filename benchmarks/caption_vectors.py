@@ -121,7 +121,7 @@ def main() -> None:
     texts = captions(Path(os.environ["VISIR_DATA"]))[: given.captions]
     cut = len(texts) - QUESTIONS
     print(f"{len(texts):,} captions")
-    for name, model in (("splade", f"st:{given.splade}"), ("minilm", "minilm")):
+    for name, model in (("splade", f"st:{given.splade}"), ("minilm", "st:all-MiniLM-L6-v2")):
         if (given.out / f"{name}-queries.npz").exists() or (given.out / f"{name}-queries.npy").exists():
             continue
         encoder = visir.load(model)

@@ -97,7 +97,7 @@ Gather = Callable[[NDArray[np.int64]], tuple[NDArray[np.float32], NDArray[np.int
 _PAIRS = 2**12
 """CandidateRows that are read at once: where the system maps 64 kB around each on disk, 256 MiB."""
 _MAPPED = 2**28
-"""Bytes of a file up to which what was read for single queries may stay mapped."""
+"""Bytes of a file up to which candidates that were read may stay mapped."""
 
 
 class Dense(Form[Embeddings]):
@@ -120,14 +120,18 @@ class Dense(Form[Embeddings]):
             return Side.of_one(queries, self.similarity)
         return Side(queries, np.arange(len(queries)), self.similarity)
 
-    def compared(self, rows: Rows[Embeddings], wanted: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Return the (n, d) vectors of these rows, which ascend, as they are compared."""
+    def compared(
+        self, rows: Rows[Embeddings], wanted: NDArray[np.int64], *, stay: bool = False
+    ) -> NDArray[np.float32]:
+        """Return the (n, d) vectors of these rows, which ascend, as they are compared; those of a small file may stay
+        mapped."""
         vectors = np.empty((len(wanted), rows.parts[0].dimension), np.float32)
         edges = np.searchsorted(wanted, rows.starts)
         for part, start, first, last in zip(rows.parts, rows.starts, edges, edges[1:], strict=False):
             for begin in range(first, last, BLOCK):
                 end = min(begin + BLOCK, last)
-                side = Side(part, wanted[begin:end] - start, self.similarity)
+                stays = stay and part.vectors.nbytes <= _MAPPED
+                side = Side(part, wanted[begin:end] - start, self.similarity, stays=stays)
                 vectors[begin:end] = side.block(0, len(side))
         return vectors
 
@@ -187,7 +191,7 @@ class Dense(Form[Embeddings]):
         needed, place = np.unique(wanted, return_inverse=True)
         if needed[0] < 0:
             needed, place = needed[1:], place - 1
-        return self.compared(rows, needed), place.reshape(wanted.shape)
+        return self.compared(rows, needed, stay=True), place.reshape(wanted.shape)
 
     def join(self, parts: Sequence[Embeddings], ids: pa.StringArray) -> Embeddings:
         # Mixed types become the widest, which changes no value.

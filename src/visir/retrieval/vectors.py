@@ -35,8 +35,13 @@ class Side:
     # depend on its neighbours. This is done for vectors that are said to be normalised too, because the length of
     # float16 vectors is wrong by about 1e-3.
 
-    def __init__(self, embeddings: Embeddings, rows: NDArray[np.int64], similarity: Similarity) -> None:
-        self.embeddings = embeddings
+    stays = False
+    """Whether what is read of a mapped file stays mapped; else its pages are given back, and faulted in again."""
+
+    def __init__(
+        self, embeddings: Embeddings, rows: NDArray[np.int64], similarity: Similarity, *, stays: bool = False
+    ) -> None:
+        self.embeddings, self.stays = embeddings, stays
         self.rows = rows
         self.similarity = similarity
         self._in_order = bool((np.diff(rows) == 1).all())
@@ -114,7 +119,8 @@ class Side:
             share((0.0, 1.0))  # the other threads may be busy with compiling
         else:
             spread(share, n)
-        release(source)
+        if not self.stays:
+            release(source)
         if self.similarity == "cosine":
             self._check(rows, lengths == 0, "are zero; they have no cosine", "search by dot product (--similarity dot)")
             self._check(rows, ~np.isfinite(lengths), "are too large for float32", "scale the vectors down")
