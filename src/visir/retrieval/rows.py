@@ -120,9 +120,7 @@ class Dense(Form[Embeddings]):
             return Side.of_one(queries, self.similarity)
         return Side(queries, np.arange(len(queries)), self.similarity)
 
-    def compared(
-        self, rows: Rows[Embeddings], wanted: NDArray[np.int64], *, stay: bool = False
-    ) -> NDArray[np.float32]:
+    def compared(self, rows: Rows[Embeddings], wanted: NDArray[np.int64], *, stay: bool = False) -> NDArray[np.float32]:
         """Return the (n, d) vectors of these rows, which ascend, as they are compared; those of a small file may stay
         mapped."""
         vectors = np.empty((len(wanted), rows.parts[0].dimension), np.float32)

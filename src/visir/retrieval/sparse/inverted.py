@@ -342,18 +342,18 @@ class Inverted(Finder[SparseEmbeddings]):
         self, built: None, rows: Rows[SparseEmbeddings], queries: SparseEmbeddings, k: int, settings: InvertedSettings
     ) -> Hits:
         hits: list[Hits] = []
-        arrays, asked = (plain(queries.offsets), plain(queries.terms), plain(queries.values)), len(queries)
+        arrays, count = (plain(queries.offsets), plain(queries.terms), plain(queries.values)), len(queries)
         for at in range(len(rows.parts)):
             lists, places, dead, share = rows.prepared.get(("lists", at)) or _prepared(rows, at)
             if len(dead) == len(places):
                 continue
             most = min(k, len(places) - len(dead))
             budget, candidates = _shares(settings, most, share)
-            keys, fill = np.empty((asked, most), np.uint64), np.zeros(asked, np.int64)
+            keys, fill = np.empty((count, most), np.uint64), np.zeros(count, np.int64)
             begin = 0
-            while begin < asked:
-                loops = _loops(len(lists.values) * (asked - begin), "answer")
-                end = asked if loops is kernels else min(begin + _AT_ONCE, asked)
+            while begin < count:
+                loops = _loops(len(lists.values) * (count - begin), "answer")
+                end = count if loops is kernels else min(begin + _AT_ONCE, count)
 
                 def answer(first: int, last: int) -> None:
                     room = lists.take_room() if loops is kernels else None  # noqa: B023 (called before the next turn)
