@@ -41,8 +41,13 @@ class Side:
     # depend on its neighbours. This is done for vectors that are said to be normalised too, because the length of
     # float16 vectors is wrong by about 1e-3.
 
-    def __init__(self, embeddings: Embeddings, rows: NDArray[np.int64], similarity: Similarity) -> None:
-        self.embeddings = embeddings
+    stays = False
+    """Whether what is read of a mapped file stays mapped; else its pages are given back, and faulted in again."""
+
+    def __init__(
+        self, embeddings: Embeddings, rows: NDArray[np.int64], similarity: Similarity, *, stays: bool = False
+    ) -> None:
+        self.embeddings, self.stays = embeddings, stays
         self.rows = rows
         self.similarity = similarity
         self._in_order = bool((np.diff(rows) == 1).all())
@@ -120,7 +125,8 @@ class Side:
             share((0.0, 1.0))  # the other threads may be busy with compiling
         else:
             spread(share, n)
-        release(source)
+        if not self.stays:
+            release(source)
         if self.similarity == "cosine":
             self._check(rows, lengths == 0, "are zero; they have no cosine", "search by dot product (--similarity dot)")
             self._check(rows, ~np.isfinite(lengths), "are too large for float32", "scale the vectors down")
@@ -684,7 +690,10 @@ def _best_of_one(asking: Side, documents: Side, depth: int) -> Answers | None:
         np.matmul(vectors[start:stop], vector, out=scores[start:stop])
 
     with one_blas_thread():
-        spread(multiply, len(vectors))
+        if vectors.size > SMALL:
+            spread(multiply, len(vectors))
+        else:
+            np.matmul(vectors, vector, out=scores)
     slack = np.float32(slack_of_product(len(vector), asking.longest * documents.longest))
     indices, best = np.empty((1, depth), np.int32), np.empty((1, depth), np.float32)
     whole = kernels.best_of_one(scores, slack, query, vectors, depth, indices, best)

@@ -291,6 +291,14 @@ def lists_of(part: SparseEmbeddings) -> Lists:
     return lists
 
 
+def _prepared(rows: Rows[SparseEmbeddings], at: int) -> tuple[Lists, NDArray[np.int64], NDArray[np.int64], float]:
+    """The lists of a part, the places of its rows, its deleted rows, and its share of all rows; made once."""
+    start, end = rows.starts[at], rows.starts[at + 1]
+    made = lists_of(rows.parts[at]), rows.places[start:end], np.flatnonzero(rows.dead[start:end])
+    prepared = rows.prepared["lists", at] = (*made, len(made[1]) / len(rows))
+    return prepared
+
+
 def _blocks(documents: int) -> int:
     return max(1, -(-documents // kernels.BLOCK))
 
@@ -346,22 +354,19 @@ class Inverted(Finder[SparseEmbeddings]):
     def search(
         self, built: None, rows: Rows[SparseEmbeddings], queries: SparseEmbeddings, k: int, settings: InvertedSettings
     ) -> Hits:
-        hits = []
-        arrays = (plain(queries.offsets), plain(queries.terms), plain(queries.values))
-        for at, part in enumerate(rows.parts):
-            start, end = rows.starts[at], rows.starts[at + 1]
-            lists, places = lists_of(part), rows.places[start:end]
-            if (dead := rows.prepared.get(("dead", at))) is None:
-                dead = rows.prepared["dead", at] = np.flatnonzero(rows.dead[start:end])
-            if len(dead) == len(part):
+        hits: list[Hits] = []
+        arrays, count = (plain(queries.offsets), plain(queries.terms), plain(queries.values)), len(queries)
+        for at in range(len(rows.parts)):
+            lists, places, dead, share = rows.prepared.get(("lists", at)) or _prepared(rows, at)
+            if len(dead) == len(places):
                 continue
-            most = min(k, len(part) - len(dead))
-            budget, candidates = _shares(settings, most, len(part) / len(rows))
-            keys, fill = np.empty((len(queries), most), np.uint64), np.zeros(len(queries), np.int64)
+            most = min(k, len(places) - len(dead))
+            budget, candidates = _shares(settings, most, share)
+            keys, fill = np.empty((count, most), np.uint64), np.zeros(count, np.int64)
             begin = 0
-            while begin < len(queries):
-                loops = _loops(len(part.values) * (len(queries) - begin), "answer")
-                end = len(queries) if loops is kernels else min(begin + _AT_ONCE, len(queries))
+            while begin < count:
+                loops = _loops(len(lists.values) * (count - begin), "answer")
+                end = count if loops is kernels else min(begin + _AT_ONCE, count)
 
                 def answer(first: int, last: int) -> None:
                     room = lists.take_room() if loops is kernels else None  # noqa: B023 (called before the next turn)
@@ -403,7 +408,7 @@ def _shares(settings: InvertedSettings, k: int, share: float) -> tuple[int, int]
 def _columns(keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """The places and the scores in keys."""
     bits = (keys >> np.uint64(32)).astype(np.uint32) ^ np.uint32(0x7FFFFFFF)
-    return (keys & np.uint64(0xFFFFFFFF)).astype(np.int64), bits.view(np.float32)
+    return (keys & np.uint64(0xFFFFFFFF)).view(np.int64), bits.view(np.float32)
 
 
 def _share(work: Any, number: int, threads: int) -> None:
