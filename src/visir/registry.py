@@ -77,6 +77,6 @@ class Registry(Generic[T]):
             elif getattr(thing, "name", name) != name:
                 left_out(group, name, f"it calls itself {getattr(thing, 'name', None)!r}")
             elif name in self._things:
-                left_out(group, name, f"there is a {self.kind} of this name")
+                left_out(group, name, f"this name is taken by another {self.kind}")
             else:
                 self._things[name] = thing

@@ -70,3 +70,12 @@ def test_the_option_stands_anywhere_before_the_output_of_a_graph(data_dir, optio
     file = data_dir / "mobilenet_v2/mobilenetv2_dynrange_float32.onnx"
     model = visir.load(f"onnx:{file}?{options}#StatefulPartitionedCall:0")
     assert model.decoded_side == 300 and model.dimension == visir.load(model.card.name).dimension == 1000
+
+
+def test_a_misspelt_option_is_named_and_one_given_twice_is_refused():
+    for name in ("pixels?decod=896", "mobilenet_v2?decod=896", "bow:64?compos=text"):
+        with pytest.raises(EncoderError) as caught:
+            visir.load(name)
+        assert caught.value.hint in ("did you mean decode?", "did you mean compose?")
+    with pytest.raises(EncoderError, match="twice"):
+        visir.load("pixels?decode=448&decode=896")

@@ -163,3 +163,5 @@ def test_the_call_writes_a_page_or_a_folder(tmp_path):
         with pytest.raises(VisirError):
             visir.report(result, out=tmp_path / place)
         visir.report(result, out=tmp_path / place, replace=True)
+    with pytest.raises(ConfigurationError, match=r"x\.pdf"):
+        visir.report(result, out=tmp_path / "x.pdf")

@@ -185,6 +185,23 @@ def test_a_load_that_fails_names_the_file_and_the_kind(fault: type[Exception], k
 
 
 @dataclass(frozen=True)
+class Sure(SimilaritySettings):
+    """Settings of a kind whose recall can be wanted."""
+
+    looked_at: int = setting(20, "documents that are looked at", search=True)
+    recall: float = setting(0.0, "the share that is wanted")
+
+
+@pytest.mark.parametrize(
+    ("efforts", "named"), [([], "no efforts"), ([{"nope": 3}], "nope"), ([{"recall": 1}], "recall")], ids=range(3)
+)
+def test_efforts_that_set_nothing_of_a_search_are_the_faults_of_the_kind(efforts: Any, named: str, kind: Any) -> None:
+    kind(settings_type=Sure, efforts=lambda self, built, rows: efforts)
+    with refused(KindError, "outside", named):
+        build_index(DOCUMENTS, "outside", recall=0.9)
+
+
+@dataclass(frozen=True)
 class Odd:
     """Settings that are none."""
 
@@ -206,8 +223,9 @@ class Odd:
         ({"form": "dense"}, "form"),
         ({"settings_type": None}, "settings_type"),
         ({"settings_type": Odd}, "similarity"),
+        ({"settings_type": Sure}, "efforts"),
     ],
-    ids=range(12),
+    ids=range(13),
 )
 def test_a_class_that_is_no_kind_is_refused_before_it_is_used(changes: Any, named: str, kind: Any) -> None:
     if changes == {"form": "dense"}:

@@ -293,7 +293,7 @@ def report(
     of one protocol are tested against one another.
 
     Args:
-        folders: Folders that visir wrote: results, stress, profiles, probes, descriptions, trainings, indexes, …
+        folders: Folders that visir wrote: results, stress, profiles, probes, descriptions, trainings, …
         data: A collection: the one that was searched; with it the page shows the best and the worst queries.
         out: Where to write: a page, FILE.html, or a new folder with the page and its tables.
     """

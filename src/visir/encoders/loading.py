@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
+from difflib import get_close_matches
 from importlib import import_module
 from os import PathLike
 from pathlib import Path
@@ -143,6 +144,12 @@ def _load(text: str, device: str | None, dtype: str, revision: str | None) -> En
                 raise
             warnings.warn(f"{DEFAULT}={own}, but {fault.message} PyTorch computes {name}.", stacklevel=4)
             return load_family(name, None, dtype, revision)
+        except EncoderError as fault:
+            meant = [near for option in split_mark(name)[1].split("&")
+                     for near in get_close_matches(option.partition("=")[0], ("compose", DECODE), 1, 0.82)]  # fmt: skip
+            if not meant:
+                raise
+            raise EncoderError(fault.message, hint=f"did you mean {meant[0]}?", code=fault.code) from fault
 
 
 def _here(name: str) -> str:
@@ -161,6 +168,8 @@ def split_own(name: str, option: str) -> tuple[str, str | None]:
     values = [entry for entry in options if entry.startswith(f"{option}=")]
     if not values:
         return name, None
+    if len(values) > 1:
+        raise EncoderError(f"{name}: {option} is given twice.", hint=f"name {option} once", code="option-given-twice")
     left = "&".join(entry for entry in options if entry not in values)
     value, mark, output = values[-1].partition("=")[2].partition("#")  # "onnx:FILE?decode=896#OUTPUT"
     return (f"{bare}?{left}" if left else bare) + mark + output, value

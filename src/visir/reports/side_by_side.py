@@ -24,6 +24,8 @@ from visir.reports.tables import compared_systems_table, comparison_table, untes
 from visir.storage import check_new_folder
 from visir.storage.manifest import reading_folder
 
+_FILES = (".pdf", ".png", ".svg", ".md", ".tex", ".csv", ".json", ".xlsx", ".docx", ".txt")
+"""Names of files that are no folders of a report."""
 _MEASURED = (Evaluation, Result, Classification)
 
 
@@ -98,6 +100,12 @@ def check_place(out: str | Path | None, *, replace: bool) -> bool:
     is_page = out is not None and Path(out).suffix.lower() in (".html", ".htm")
     if out is not None and is_page:
         check_page(Path(out), "a report is one page", ".htm", replace=replace)
+    elif out is not None and Path(out).suffix.lower() in _FILES:
+        raise ConfigurationError(
+            f"{out}: a report is written as one page, or as a folder with its tables.",
+            hint=f"out={str(Path(out).with_suffix('.html'))!r}, or a name without {Path(out).suffix}",
+            code="report-no-such-form",
+        )
     elif out is not None:
         check_new_folder(Path(out), REPORT, replace=replace)
     return is_page

@@ -399,6 +399,8 @@ def class_of(kind: Kind) -> type[Any]:
             faults.append("its settings_type has no similarity: make it a SimilaritySettings")
         if implemented.search is Finder.search:
             faults.append("it has no search")
+        if "recall" in {field.name for field in known} and implemented.efforts is Finder.efforts:
+            faults.append("its settings_type has recall, and it has no efforts to choose from")
         if (implemented.dump is Finder.dump) != (implemented.load is Finder.load):
             faults.append("of dump and load it has one")
         if re.fullmatch(r"(\.\w+)*", implemented.dumped_as) is None:
@@ -512,6 +514,11 @@ class _Guarded(Finder[Vectors]):
         efforts = self._ask("efforts", built, rows)
         if not isinstance(efforts, list | tuple) or not all(isinstance(effort, dict) for effort in efforts):
             raise self._fault("its efforts are no settings of a search.", "kind-efforts")
+        known = {field.name for field in fields(self._finder.settings_type) if field.metadata["search"]}
+        wrong = sorted({str(name) for effort in efforts for name in effort if name not in known})
+        if wrong or not efforts:
+            what = f"its efforts set {', '.join(wrong)}: no settings of a search." if wrong else "it has no efforts."
+            raise self._fault(what, "kind-efforts")
         return efforts
 
     def details(self, built: Any, rows: Rows[Vectors], settings: Any) -> dict[str, Any]:

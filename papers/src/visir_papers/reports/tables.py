@@ -332,10 +332,10 @@ def summary_table(statuses: Sequence[StudyStatus]) -> Table:
         )
     counted = Counter(status.state for status in statuses)
     notes = [", ".join(f"{counted[state]} {state}" for state in STATES)]
+    notes.append("for example, values 19/20 of 144: 144 are printed, 20 could be compared, 19 of these are within 5 %")
     notes.append(
-        "values, 19/20 of 144: 19 of the 20 that could be compared are within 5 % of the printed; 144 are printed"
+        "for example, order 35/36 of 41: 41 pairs were measured, 36 count, 35 of these stand in the printed order"
     )
-    notes.append("order, 35/36 of 41: 35 of the 36 pairs that count stand in the printed order; 41 were measured")
     notes.append("order is that of the largest scale that was run")
     names = ("table", "title", "state", "scales", "values", "order", "verdicts")
     return Table.of([Column(name) for name in names], rows, caption="Every table and figure", notes=notes)

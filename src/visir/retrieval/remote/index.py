@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from visir.display import counted
+from visir.display import brief, counted
 from visir.errors import ConfigurationError, EmbeddingError, RunError, nearest
 from visir.plugins import load_target
 from visir.progress import Progress
@@ -688,6 +688,9 @@ class RemoteIndex(Index[Vectors]):
         self._storage = storage
         self._shape = SHAPES[self.space]
         self._like: Vectors = storage.state.like[self.space]
+
+    def __repr__(self) -> str:
+        return brief(self, f"{self.kind}: {counted(len(self.ids), 'vectors')}, in {self.folder}")
 
     @property
     def encoder(self) -> EncoderCard:
