@@ -251,7 +251,7 @@ class Library(Columnar):
     def takes_texts(self) -> bool:
         """Whether it can be searched with a text."""
         library, texts = self._searcher.library, self._searcher.library.card.texts
-        return library.words is not None or (self._searcher.takes_texts if texts is None else texts)
+        return "words" in self._searcher.ways or (self._searcher.takes_texts if texts is None else texts)
 
     @property
     def systems(self) -> tuple[str, ...]:
@@ -578,10 +578,11 @@ class Library(Columnar):
 
     def __repr__(self) -> str:
         library = self._searcher.library
+        no_texts = library.card.texts is False and "words" not in self._searcher.ways
         return brief(
             self,
             f"{library.name!r}, {counted(len(library), library.card.unit)}",
             f"of {self.source}, in {self.folder}",
             f"model {library.model or NO_MODEL}" + (f", sparse head {library.head}" if library.head else ""),
-            "takes pictures to search with, no texts" if library.words is None and library.card.texts is False else "",
+            "takes pictures to search with, no texts" if no_texts else "",
         )

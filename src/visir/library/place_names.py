@@ -45,7 +45,7 @@ def names_of(positions: Sequence[tuple[float, float]]) -> list[Fields]:
     points = _on_sphere(np.array([(each["latitude"], each["longitude"]) for each in centres]))
     large = np.flatnonzero(np.array([each["population"] for each in centres]) >= LARGE)
     wanted = _on_sphere(np.array(positions, np.float64).reshape(-1, 2))
-    distances, nearest = map(np.atleast_1d, cKDTree(points).query(wanted))
+    distances, nearest = (np.atleast_1d(found) for found in cKDTree(points).query(wanted))
     cities_around = cKDTree(points[large])
     around = cities_around.query_ball_point(wanted, 2 * np.sin(AROUND / _RADIUS / 2))
     closest = np.atleast_1d(cities_around.query(wanted)[1])

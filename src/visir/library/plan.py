@@ -32,7 +32,7 @@ from visir.library.layout import (
     check_library_name,
     is_library,
 )
-from visir.library.models import NO_MODEL, LibraryModels, names_of, with_moved_models
+from visir.library.models import LibraryModels, names_of, with_moved_models
 from visir.library.pictures import (
     Facts,
     brings_fields,
@@ -435,12 +435,6 @@ def plan_library(
         title = name if name is not None else folder.absolute().name.removesuffix(".visir")
         check_library_name(title)
         new = LibraryCard(title, spec, places, split, "", first, second)
-        if not first and not is_table_of_products(spec):
-            raise LibraryError(
-                f"--model {NO_MODEL}: {source} is no table of products, which can be searched by words alone.",
-                hint="--model MODEL; visir models lists them",
-                code="no-table-products-searched",
-            )
         return _with_words(_with_kinds(new, kind, settings), language, synonyms)
     current = LibraryCard.read(folder)
     if current.next and model is None and head is None:  # a killed change of models: any update goes on with it
@@ -484,17 +478,8 @@ def _with_kinds(new: LibraryCard, kind: str | Sequence[str] | None, settings: Ma
 
 
 def _with_words(card: LibraryCard, language: str | None, synonyms: str | Path | None) -> LibraryCard:
-    """The card with the search by words that products have."""
-    if is_table_of_products(card.source):
-        return replace(card, words=planned_words(card.words, language, synonyms))
-    given = {"--language": language, "--synonyms": synonyms}
-    faults = [
-        f"{option} {value}: {card.source} is no table of products, which are searched by words"
-        for option, value in given.items()
-        if value is not None
-    ]
-    raise_faults(LibraryError, "the words of a library", faults, hint="leave it out")
-    return card
+    """The card with the search by words."""
+    return replace(card, words=planned_words(card.words, language, synonyms))
 
 
 def check_apart(folder: Path, source: str | Path | None) -> None:
