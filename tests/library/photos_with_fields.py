@@ -133,6 +133,8 @@ def album(folder: Path) -> None:
     words = iptc([(5, "Straße im Regen"), (25, "rain"), (25, "street"), (90, "Zürich"), (101, "Schweiz")])
     (folder / "IMG_4.jpg").write_bytes(jpeg(picture((90, 90, 90)), app13=words))
     windows = exif_of(description="Garden of Grandm__re", rating=3, keywords="garden;roses")
-    data = jpeg(picture((30, 160, 40)), exif=windows).replace(b"Grandm__re", "Grandmère".encode())  # not ASCII, as often
+    data = jpeg(picture((30, 160, 40)), exif=windows).replace(
+        b"Grandm__re", "Grandmère".encode()
+    )  # not ASCII, as often
     (folder / "IMG_5.jpg").write_bytes(data)
     (folder / "IMG_6.jpg").write_bytes(jpeg(picture((200, 30, 30))))

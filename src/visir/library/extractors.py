@@ -64,9 +64,7 @@ class Extractor(Protocol):
     takes_sidecars: bool
     """Whether it is asked for files beside a picture too, without the picture."""
 
-    def fields(
-        self, picture: Image.Image | None, metadata: Metadata
-    ) -> Mapping[str, Value | Sequence[Value]]:
+    def fields(self, picture: Image.Image | None, metadata: Metadata) -> Mapping[str, Value | Sequence[Value]]:
         """The values of each field. Whatever it raises costs its fields only, and is counted."""
         ...
 
@@ -274,9 +272,7 @@ class _OfMetadata:
 
     version, takes_pixels, takes_sidecars = "1", False, True
 
-    def fields(
-        self, picture: Image.Image | None, metadata: Metadata
-    ) -> Mapping[str, Value | Sequence[Value]]:
+    def fields(self, picture: Image.Image | None, metadata: Metadata) -> Mapping[str, Value | Sequence[Value]]:
         """See `Extractor`."""
         fields: dict[str, list[Value]] = {}
         blocks = (

@@ -250,7 +250,7 @@ class Library(Columnar):
     @property
     def takes_texts(self) -> bool:
         """Whether it can be searched with a text."""
-        library, texts = self._searcher.library, self._searcher.library.card.texts
+        texts = self._searcher.library.card.texts
         return "words" in self._searcher.ways or (self._searcher.takes_texts if texts is None else texts)
 
     @property

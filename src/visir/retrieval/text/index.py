@@ -22,7 +22,7 @@ from visir.arrays import load_array
 from visir.display import Displayed, brief, counted, listed
 from visir.errors import ConfigurationError, VisirError, nearest, raise_faults
 from visir.jit import pays, plain
-from visir.parquet import read_columns
+from visir.parquet import integer_array, read_columns
 from visir.records import Gallery, Run
 from visir.retrieval.answers import depth_fault
 from visir.retrieval.text import kernels
@@ -319,7 +319,7 @@ class TextIndex(Displayed):
         """Return the documents that share a word with the query, best first."""
         # within: (n,) bool, the documents that may be found; None: all.
         rows, scores, total, looked_up = self._ranked(query, k, within, options)
-        ids = self.ids.take(pa.array(rows)).to_pylist()
+        ids = self.ids.take(integer_array(rows)).to_pylist()
         return TextAnswer(tuple(ids), tuple(scores.tolist()), total, looked_up.changes, looked_up.corrected)
 
     def run(self, queries: Mapping[str, str | Plan], k: int = 10, **options: Any) -> Run:

@@ -1,4 +1,5 @@
-// What the page shows of a library of products: facets, and words that were read as prices. (Fetched with the first one.)
+// Facets, and words that were read as prices: what the page shows of products, and of pictures with keywords, people or
+// places. (Fetched with the first one.)
 
 import { get, path } from "./api.js";
 import { $, chip, count, counted, el, style } from "./dom.js";
@@ -12,7 +13,7 @@ $("filters").after(choices);
 await style("products.css");
 
 /** Bring both up to date with the page. */
-export async function show({ of, state, column, go, unfilter }) {
+export async function show({ of, state, column, go, unfilter, fields }) {
   const words = state.text.trim() ? (column.answer?.read ?? []) : [];
   const label = (each) => `${each.where.map(conditionText).join(" and ")} (“${each.words}”)`;
   read.replaceChildren(...words.map((each) => chip(label(each), () => unfilter({ plain: true }), "filter")));
@@ -32,7 +33,7 @@ export async function show({ of, state, column, go, unfilter }) {
     // With a photo vectors rank everything; what its words say of prices is a condition.
     const where = [...(asked.where ?? []), ...(body?.image ? words.flatMap((each) => each.where) : [])];
     const search = body && !body.image ? { text: body.text, like: body.like, by: body.by, system: body.system, read_prices: body.read_prices } : {};
-    await facets(choices, of, { category: asked.category, where: where.length ? JSON.stringify(where) : null, ...search }, state.where, choose);
+    await facets(choices, of, { category: asked.category, where: where.length ? JSON.stringify(where) : null, ...search }, state.where, choose, fields);
   } catch (failure) {
     choices.replaceChildren(el("p", { class: "error" }, failure.message));
   }
@@ -46,8 +47,9 @@ const OF = {
 
 /** Fill `place` with the facets of a library: how many items have each brand, category, price. `choose({category})` or
  * `choose({where})` when one is pressed, with `off` to take it away. */
-async function facets(place, library, limits, chosen, choose) {
+async function facets(place, library, limits, chosen, choose, fields) {
   const given = new URLSearchParams(Object.entries(limits).filter(([, value]) => value !== null && value !== undefined));
+  for (const field of fields ?? []) given.append("field", field);
   const question = `${library.name} ${library.generation} ${given}`;
   if (place.dataset.question === question) return;
   place.dataset.question = question;
