@@ -66,7 +66,9 @@ def test_pictures_and_mixtures_search_too(photos: Path, tmp_path: Path) -> None:
 def test_the_score_of_a_mixture_is_the_weighted_mean_of_both_scores(photos: Path, tmp_path: Path) -> None:
     library = visir.index(photos, ColourPatches(), out=tmp_path / "patches.visir")
     picture = Image.open(photos / "red-blue.png")
-    text = {hit.name: hit.score / 2 for hit in library.search("blue", by="vectors")}  # of two vectors: the mark, and the word
+    text = {
+        hit.name: hit.score / 2 for hit in library.search("blue", by="vectors")
+    }  # of two vectors: the mark, and the word
     image = {hit.name: hit.score / 16 for hit in library.search(image=picture)}
     for hit in library.search("blue", image=picture, text_weight=0.25):
         assert hit.score == pytest.approx(0.25 * text[hit.name] + 0.75 * image[hit.name], abs=1e-3)

@@ -17,9 +17,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow.compute as pc
-
 from visir.errors import ConfigurationError, VisirError
 from visir.library.database import OWN_FILES, Database
 from visir.library.layout import LibraryCard
@@ -70,25 +67,6 @@ class ProductWords:
     def plan(self, text: str) -> Plan:
         """Return what is looked up for a text."""
         return self.index.plan(text, synonyms=self.synonyms, spelling=self.of_products)
-
-    def share(self, plan: Plan, within: Any) -> float:
-        """Which part of the words of a text the best answer to it has: 1 where it has all of them."""
-        best = self.index.search(plan, 1, within=within).ids
-        if not best:
-            return 0.0
-        row = int(pc.index(self.index.ids, best[0]).as_py())
-        starts, documents = self.index.postings.starts, self.index.postings.documents
-
-        def has(word: int) -> bool:
-            own = documents[starts[word] : starts[word + 1]]
-            at = int(np.searchsorted(own, row))
-            return at < len(own) and int(own[at]) == row
-
-        held = sum(
-            any(has(word) for alternative in concept for group in alternative.groups for word in group.tolist())
-            for concept in plan.concepts
-        )
-        return held / max(1, plan.asked)
 
     @cached_property
     def says_more(self) -> bool:

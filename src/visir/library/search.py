@@ -318,7 +318,7 @@ class QueryState:
             # Not the documents of the indexes: these may have items that are being added.
             self.candidates = len(state.library.columns.ids) - (query.like is not None)
         if self.by == "both" and self.plan is not None and state.words is not None and not state.words.of_products:
-            self.share = state.words.share(self.plan, None if self.allowed is None else self.allowed.words)
+            self.share = state.words.index.share(self.plan, None if self.allowed is None else self.allowed.words)
 
     def answer(self, library: LibrarySnapshot, existing: set[str], seconds: Mapping[str, float]) -> ResultPage:
         """The page, without what the library has no more."""

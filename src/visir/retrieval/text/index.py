@@ -22,7 +22,7 @@ from visir.arrays import load_array
 from visir.display import Displayed, brief, counted, listed
 from visir.errors import ConfigurationError, VisirError, nearest, raise_faults
 from visir.jit import pays, plain
-from visir.parquet import integer_array, read_columns
+from visir.parquet import integer_array, read_columns, text_array
 from visir.records import Gallery, Run
 from visir.retrieval.answers import depth_fault
 from visir.retrieval.text import kernels
@@ -342,7 +342,7 @@ class TextIndex(Displayed):
         run = Run(
             name,
             "t2t",
-            pa.array(list(queries), pa.string()),
+            text_array(list(queries)),
             np.concatenate([[0], np.cumsum([len(rows) for rows, _ in parts])]).astype(np.int64),
             self.ids,
             np.concatenate([rows for rows, _ in [*parts, nothing]]).astype(np.int32),
@@ -360,6 +360,24 @@ class TextIndex(Displayed):
         mask[rows] = True
         return mask
 
+    def share(self, looked_up: Plan, within: NDArray[np.bool_] | None = None) -> float:
+        """Return which part of the words of a query the best answer to it has: 1 where it has all of them."""
+        best = self._ranked(looked_up, 1, within, {})[0]
+        if not len(best):
+            return 0.0
+        starts, documents = self.postings.starts, self.postings.documents
+
+        def has(word: int) -> bool:
+            own = documents[starts[word] : starts[word + 1]]
+            at = int(np.searchsorted(own, best[0]))
+            return at < len(own) and int(own[at]) == int(best[0])
+
+        held = sum(
+            any(has(word) for alternative in concept for group in alternative.groups for word in group.tolist())
+            for concept in looked_up.concepts
+        )
+        return held / max(1, looked_up.asked)
+
     def plan(self, query: str, **options: Unpack[QueryOptions]) -> Plan:
         """Return what is looked up for a query (see `visir.retrieval.text.plan`)."""
         synonyms = options.get("synonyms")
@@ -374,7 +392,7 @@ class TextIndex(Displayed):
     def found_words(self, query: str | Plan, document: str, **options: Unpack[QueryOptions]) -> tuple[FoundWord, ...]:
         """Return which words of a query a document has, and what each adds to its score; heaviest first."""
         looked_up = query if isinstance(query, Plan) else self.plan(query, **options)
-        within = pc.equal(self.ids, document).to_numpy(zero_copy_only=False)
+        within = pc.is_in(self.ids, text_array([document])).to_numpy(zero_copy_only=False)
         starts, documents, counts = self.postings.starts, self.postings.documents, self.postings.counts
         matches = []
         for concept in looked_up.concepts:
