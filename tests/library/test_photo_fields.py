@@ -45,7 +45,7 @@ def test_what_each_program_wrote(library: Library) -> None:
     lightroom, digikam, windows = (fields(library, f"IMG_{number}.jpg") for number in (1, 2, 5))
     assert lightroom["title"] == "Cliffs at noon" and lightroom["rating"] == 4 and lightroom["person"] == "Chiara"
     assert lightroom["description"] == "White cliffs above a green sea" and lightroom["creator"] == "Jo Maler"
-    assert {"beach", "Normandy", "France"} <= {*lightroom["keyword"]} and "Chiara" not in lightroom["keyword"]
+    assert {*lightroom["keyword"]} == {"beach", "Normandy", "France"}
     named = [lightroom[name] for name in ("city", "region", "country", "location")]
     assert named == ["Étretat", "Normandie", "France", "Falaise d’Aval"]
     assert (

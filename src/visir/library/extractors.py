@@ -248,6 +248,8 @@ def _decoded(value: bytes, is_utf8: bool) -> str:
 
 _PEOPLE = frozenset({"people", "person", "persons", "personen", "personnes", "personas", "persone", "faces"})
 """The root of tags under which programs keep names (digiKam, Lightroom, Picasa)."""
+_PLACE_ROOTS = frozenset({"places", "place", "locations", "orte", "lieux", "lugares", "luoghi"})
+"""The same of places: it says nothing of a picture."""
 _BY_CAMERAS = re.compile(
     r"(olympus|sony|minolta|konica|kodak|samsung|casio|pentax|ricoh|fujifilm|sanyo|digital camera|dsc|dcim|default"
     r"|exif_jpeg|untitled|created with|file written by)\b.*",
@@ -325,6 +327,7 @@ _SIDES = ("Latitude", "Longitude")
 def _of_path(parts: Sequence[str]) -> Iterator[tuple[str, Value]]:
     """A tag of a tree: "Places/France/Paris" is three keywords, "People/Anna" a person."""
     names = [part.strip() for part in parts if part.strip()]
+    names = names[len(names) > 1 and names[0].casefold() in _PLACE_ROOTS :]
     if len(names) > 1 and names[0].casefold() in _PEOPLE:
         yield "person", names[-1]
     else:

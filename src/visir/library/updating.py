@@ -398,7 +398,8 @@ class UpdateReport(Displayed):
             read for now, to the reason; what the library has of them is kept.
         left_out: The files that are no pictures, or none that can be read here, counted by kind; "" without any.
         rewritten: The items that have other captions or fields now: a new price, for example. None is encoded again.
-        remarks: Of a table of products: how it was read, and what was counted in it. Of tars: what was not read.
+        remarks: Of a table of products: how it was read, and what was counted in it. Of tars: what was not read. Of
+            photos: metadata that is damaged, places without a name.
         unit: What the items are: "pictures" or "products"; of products, rows are counted instead of files.
     """
 
@@ -461,9 +462,9 @@ def update(
     Args:
         source: A folder of photos, or anything `visir.collections.open_collection` takes; None: what it was made of.
         folder: The library's folder.
-        model: A name as `visir.encoders.load` takes it; "none" for products that are searched by words alone. Leave it
-            out to update with the model that the library has. Another one encodes everything anew, beside the vectors
-            that are there; these answer until it is done. A kill loses nothing: the next update goes on.
+        model: A name as `visir.encoders.load` takes it; "none" for a library that is searched by words alone. Leave
+            it out to update with the model that the library has. Another one encodes everything anew, beside the
+            vectors that are there; these answer until it is done. A kill loses nothing: the next update goes on.
         head: Likewise, a sparse head, for search by weighted words.
         kind: The kind of index ("hnsw"), or one for each form of vectors. Default: exact, and inverted for words.
         settings: Of the indexes ({"url": "http://qdrant:6333"}); each index takes those that its kind knows. A library
@@ -472,8 +473,8 @@ def update(
         split: One split of the source only.
         images: Where the pictures of the source are.
         verify: Read every file, also those whose size and time are as they were.
-        language: How words are compared: plural (English plurals; the default), none, german, french, … Of products.
-        synonyms: A file of synonyms, of products: lines a, b, c and a => b; the library copies it. See
+        language: How words are compared: plural (English plurals; the default), none, german, french, …
+        synonyms: A file of synonyms: lines a, b, c and a => b; the library copies it. See
             `visir.retrieval.text.words.Synonyms`.
         device: Of the models; None for the best there is.
         loaded: Encoders in memory, by name; new ones are added.
@@ -629,6 +630,8 @@ def _updated(
             change.commit(card.to_content())
         else:
             change.abandon()
+        if not card.model and card.unit == "pictures":
+            remarks.append("without a model: searched by words (keywords, titles, people, places, names of files)")
         same_files = dict(database.rows(f"SELECT path, item FROM files WHERE {OWN_FILES}"))
         with_other_fields = sum(
             item in rewritten and same_files.get(path) == item for path, item in scanned.items.items()
