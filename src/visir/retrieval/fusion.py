@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from visir.errors import ConfigurationError, RunError, nearest, raise_faults
+from visir.parquet import integer_array
 from visir.records import Run
 
 Fusion = Literal["rrf", "weighted"]
@@ -67,7 +68,7 @@ def fuse(
     queries = pc.unique(pa.concat_arrays([run.queries for run in runs.values()]))
     queries = queries.take(pc.sort_indices(queries))
     # Only the documents in the runs: the gallery may be large.
-    mentioned = [run.documents.take(pa.array(np.unique(run.indices))) for run in runs.values()]
+    mentioned = [run.documents.take(integer_array(np.unique(run.indices))) for run in runs.values()]
     documents = pc.unique(pa.concat_arrays(mentioned))
     documents = documents.take(pc.sort_indices(documents))
     default = 1.0 if fusion == "rrf" else 1.0 / len(runs)
@@ -78,7 +79,7 @@ def fuse(
         place = pc.index_in(run.queries, queries).to_numpy().astype(np.int64)
         query = np.repeat(place, lengths)
         used, inverse = np.unique(run.indices, return_inverse=True)
-        document = pc.index_in(run.documents.take(pa.array(used)), documents).to_numpy().astype(np.int64)[inverse]
+        document = pc.index_in(run.documents.take(integer_array(used)), documents).to_numpy().astype(np.int64)[inverse]
         if fusion == "rrf":
             ranks = np.arange(len(run.indices)) - np.repeat(run.offsets[:-1], lengths) + 1
             gain, absent = 1.0 / (k + ranks), np.zeros(len(queries))

@@ -2,7 +2,8 @@
 
 import { get, path, picture, post } from "./api.js";
 import { button, count, el, icon, size, weight } from "./dom.js";
-import { conditionText, grouping } from "./state.js";
+import { grouping } from "./grouping.js";
+import { conditionText } from "./state.js";
 
 // What people look for first; the rest is as the library has it.
 const FIRST = ["title", "description", "keyword", "person", "rating", "creator", "location", "place", "city", "county", "region", "country"];

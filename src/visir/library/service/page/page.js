@@ -4,7 +4,7 @@ import { librariesThere, path, picture } from "./api.js";
 import { Column } from "./column.js";
 import { $, chip, el, option, remember, showNote, style } from "./dom.js";
 import { listen } from "./drop.js";
-import { grouping, limits, query, read, ways, write } from "./state.js";
+import { limits, query, read, ways, write } from "./state.js";
 
 const LOOK = 20_000; // milliseconds between two looks whether the service still follows the library
 const PAUSE = 250; // milliseconds without a key before a search: fewer would search for halves of words
@@ -16,7 +16,7 @@ const MEANING = {
   "late interaction": "Compares each word with each part of a picture",
   sparse: "Compares weighted words, which can be read",
   hybrid: "Both, ranked together",
-  words: "Looks for the words in titles, brands, categories, keywords, places, …",
+  words: "Looks for the words in titles, brands, keywords, places, …",
   both: "Words and vectors, ranked together",
 };
 
@@ -218,8 +218,8 @@ function tools(of) {
   notes(of);
 }
 
-/** Facets, of products and of pictures with keywords, people or places; and prices that were read in the words. */
-const shop = async (of) => of && (of.unit === "products" || grouping(of).length) && (await import("./products.js")).show({ of, state, column: columns[0], go, unfilter, fields: of.unit === "products" ? null : grouping(of) });
+/** Facets, of products and of pictures with words; and prices that were read in the words. */
+const shop = async (of) => (of?.unit === "products" || of?.ways?.includes("words")) && (await import("./products.js")).show({ of, state, column: columns[0], go, unfilter });
 
 function notes(of) {
   const note = state.lostPhoto

@@ -3,6 +3,7 @@
 
 import { get, path } from "./api.js";
 import { $, chip, count, counted, el, style } from "./dom.js";
+import { grouping } from "./grouping.js";
 import { conditionText, limits } from "./state.js";
 
 const read = el("div", { class: "chips" });
@@ -13,14 +14,15 @@ $("filters").after(choices);
 await style("products.css");
 
 /** Bring both up to date with the page. */
-export async function show({ of, state, column, go, unfilter, fields }) {
+export async function show({ of, state, column, go, unfilter }) {
   const words = state.text.trim() ? (column.answer?.read ?? []) : [];
   const label = (each) => `${each.where.map(conditionText).join(" and ")} (“${each.words}”)`;
   read.replaceChildren(...words.map((each) => chip(label(each), () => unfilter({ plain: true }), "filter")));
   const other = state.text.trim() ? (column.answer?.changes ?? []) : [];
   changes.hidden = !other.length;
   changes.textContent = other.map((each) => `${each[0].toUpperCase()}${each.slice(1)}.`).join(" ");
-  choices.hidden = $("filters").hidden;
+  const fields = of.unit === "products" ? null : grouping(of);
+  choices.hidden = $("filters").hidden || fields?.length === 0;
   if (choices.hidden) return;
   const choose = ({ category, where, off }) => {
     if (category) return go({ category });

@@ -65,12 +65,6 @@ export function ways(library) {
   return library.ways.flatMap((way) => (way === "vectors" ? library.systems : [way]));
 }
 
-/** The fields of pictures that group them: those of which some have a value. */
-export function grouping(library) {
-  const there = (library.fields ?? []).filter(({ items }) => items).map(({ name }) => name);
-  return ["keyword", "person", "country", "city", "place", "rating"].filter((name) => there.includes(name));
-}
-
 /** What the library is asked: the body of a search, or null where there is nothing to search for. `way` is of `ways`. */
 export function query(state, library, way) {
   const words = library.texts !== false && state.text.trim();
