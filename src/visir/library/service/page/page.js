@@ -16,7 +16,7 @@ const MEANING = {
   "late interaction": "Compares each word with each part of a picture",
   sparse: "Compares weighted words, which can be read",
   hybrid: "Both, ranked together",
-  words: "Looks for the words in titles, brands, keywords, places, …",
+  words: "Looks for the words in titles, brands, keywords, …",
   both: "Words and vectors, ranked together",
 };
 
@@ -218,7 +218,7 @@ function tools(of) {
   notes(of);
 }
 
-/** Facets, of products and of pictures with words; and prices that were read in the words. */
+/** Facets, and prices that were read in the words. */
 const shop = async (of) => (of?.unit === "products" || of?.ways?.includes("words")) && (await import("./products.js")).show({ of, state, column: columns[0], go, unfilter });
 
 function notes(of) {
