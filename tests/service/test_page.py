@@ -416,6 +416,7 @@ def test_two_systems_side_by_side(watched: Watched) -> None:
     second = page.locator(".column").nth(1)
     second.get_by_label("Library").select_option("plain <i>")
     expect(second.locator(".choice")).to_contain_text("Dense")
+    second.get_by_text("Dense", exact=True).click()
     expect(page.locator(".overlap")).to_have_text(re.compile(r"(\d+) of the first \1 are in both"))
     second.locator(".grid a").first.click()
     assert "side=2" in page.url

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from visir.display import Columnar, Displayed, brief, counted, listed
 from visir.errors import RunError
 from visir.fingerprint import hash_columns
-from visir.parquet import text_array
 from visir.records.columns import groups, is_sorted, owners, rows_of_spans, strings
 from visir.records.items import Items, Modality
 
@@ -161,7 +160,7 @@ class Gallery(Displayed):
         """A hash over modality and ids; "stated:" and the size for a stated gallery."""
         if self.ids is None:
             return f"stated:{self.size}"
-        return hash_columns([text_array([self.modality]), self.ids], sort=False)
+        return hash_columns([pa.array([self.modality]), self.ids], sort=False)
 
     def restrict(self, keep: pa.Array, description: str) -> Gallery:
         """Return a gallery of the candidates that are also in `keep`.

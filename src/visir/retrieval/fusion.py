@@ -154,7 +154,8 @@ def _check(runs: Mapping[str, Run], fusion: str, normalisation: str, weights: Ma
     names = list(runs)
     for name in names[1:]:
         first, run = runs[names[0]], runs[name]
-        if first.task != run.task or first.gallery.fingerprint != run.gallery.fingerprint:
+        same = first.gallery is run.gallery or first.gallery.fingerprint == run.gallery.fingerprint
+        if first.task != run.task or not same:
             raise RunError(
                 f"{names[0]!r} and {name!r} did not search the same candidates: {first.task} over "
                 f"{first.gallery.size:,}, {run.task} over {run.gallery.size:,}.",
