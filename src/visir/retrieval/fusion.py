@@ -76,10 +76,10 @@ def fuse(
     for name, run in runs.items():
         weight = default if weights is None else float(weights[name])
         lengths = np.diff(run.offsets)
-        place = pc.index_in(run.queries, queries).to_numpy().astype(np.int64)
+        place = _places(run.queries, queries)
         query = np.repeat(place, lengths)
         used, inverse = np.unique(run.indices, return_inverse=True)
-        document = pc.index_in(run.documents.take(integer_array(used)), documents).to_numpy().astype(np.int64)[inverse]
+        document = _places(run.documents.take(integer_array(used)), documents)[inverse]
         if fusion == "rrf":
             ranks = np.arange(len(run.indices)) - np.repeat(run.offsets[:-1], lengths) + 1
             gain, absent = 1.0 / (k + ranks), np.zeros(len(queries))
@@ -114,6 +114,12 @@ def fuse(
                     "weights": {name: default if weights is None else float(weights[name]) for name in runs},
                     "systems": {name: {"name": run.name, **run.provenance} for name, run in runs.items()}},
     )  # fmt: skip
+
+
+def _places(ids: pa.Array, among: pa.Array) -> NDArray[np.int64]:
+    """(n,) where each of these ids is among others, which have all of them."""
+    found = pc.index_in(ids, among)  # read from its memory: `to_numpy` imports pandas
+    return np.frombuffer(found.buffers()[1], np.int32, len(found), 4 * found.offset).astype(np.int64)
 
 
 def normalised(run: Run, normalisation: Normalisation) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,7 +15,6 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -392,7 +392,8 @@ class TextIndex(Displayed):
     def found_words(self, query: str | Plan, document: str, **options: Unpack[QueryOptions]) -> tuple[FoundWord, ...]:
         """Return which words of a query a document has, and what each adds to its score; heaviest first."""
         looked_up = query if isinstance(query, Plan) else self.plan(query, **options)
-        within = pc.is_in(self.ids, text_array([document])).to_numpy(zero_copy_only=False)
+        at = bisect_left(range(len(self)), document, key=lambda row: self.ids[row].as_py())  # ids are in order
+        within = np.arange(len(self)) == (at if at < len(self) and self.ids[at].as_py() == document else -1)
         starts, documents, counts = self.postings.starts, self.postings.documents, self.postings.counts
         matches = []
         for concept in looked_up.concepts:
