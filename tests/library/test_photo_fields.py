@@ -17,7 +17,7 @@ from PIL import Image
 import visir
 from visir.library import Library, update
 from visir.library.check import check
-from visir.library.extractors import Metadata, Place, extractors, fields_of_item, kept, metadata_of
+from visir.library.extractors import Metadata, Position, extractors, fields_of_item, kept, metadata_of
 from visir.library.layout import LIBRARY, LibraryCard, LibraryError
 from visir.library.place_names import is_there, mark_of, names_of
 from visir.library.query import QueryError
@@ -141,7 +141,7 @@ def test_values_that_cannot_be_kept_are_left_out() -> None:
         "rating": [float("nan"), 2**80, 3, True],
         "width": 7,
         "_": "a name that is none",
-        "at": [Place(91.0, 0.0), Place(0.0, 0.0), Place(1.0, 2.0, float("inf"))],
+        "at": [Position(91.0, 0.0), Position(0.0, 0.0), Position(1.0, 2.0, float("inf"))],
     }
     found = kept(given)
     assert found["keyword"][0] == "a b c" and len(found["keyword"]) == 3 and len(str(found["keyword"][1])) == 10_000

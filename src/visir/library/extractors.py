@@ -28,7 +28,7 @@ from visir.plugins import EXTRACTORS, left_out, plugins
 
 
 @dataclass(frozen=True)
-class Place:
+class Position:
     """Where a picture was taken."""
 
     latitude: float  # degrees, north is positive
@@ -36,7 +36,7 @@ class Place:
     altitude: float | None = None  # metres above the sea
 
 
-Value: TypeAlias = "str | int | float | datetime | Place"
+Value: TypeAlias = "str | int | float | datetime | Position"
 Fields: TypeAlias = "dict[str, list[str | int | float]]"
 """The values of each field, as a library keeps them."""
 
@@ -85,26 +85,26 @@ class Told:
 @cache
 def extractors() -> dict[str, Extractor]:
     """Every extractor by name: visir's own, then those of other packages."""
-    found: dict[str, Extractor] = {"metadata": _OfMetadata()}
+    results: dict[str, Extractor] = {"metadata": _OfMetadata()}
     for name, extractor in plugins(EXTRACTORS):
         sound = all(hasattr(extractor, part) for part in ("version", "takes_pixels", "takes_sidecars", "fields"))
-        if not sound or not re.fullmatch(r"[a-z][a-z0-9-]*", name) or name in found:
+        if not sound or not re.fullmatch(r"[a-z][a-z0-9-]*", name) or name in results:
             left_out(EXTRACTORS, name, "it is no Extractor" if not sound else "its name is taken, or no name")
         else:
-            found[name] = extractor
-    return found
+            results[name] = extractor
+    return results
 
 
 def tell(image: Image.Image, decoded: Callable[[], Image.Image]) -> dict[str, Told]:
     """What every extractor tells of an opened picture; `decoded` gives it upright, where one wants its pixels."""
     metadata = metadata_of(image)
     pixels: Image.Image | None = None
-    told = {}
+    answers = {}
     for name, extractor in extractors().items():
         if extractor.takes_pixels and pixels is None:
             pixels = decoded()
-        told[name] = _asked(extractor, pixels if extractor.takes_pixels else None, metadata, extractor.version)
-    return told
+        answers[name] = _asked(extractor, pixels if extractor.takes_pixels else None, metadata, extractor.version)
+    return answers
 
 
 def _asked(extractor: Extractor, picture: Image.Image | None, metadata: Metadata, mark: str) -> Told:
@@ -133,7 +133,7 @@ def kept(fields: Mapping[str, Value | Sequence[Value]]) -> Fields:
             continue
         several = given if isinstance(given, list | tuple | set | frozenset) else [given]
         for value in list(several)[:MOST_VALUES]:
-            if isinstance(value, Place):
+            if isinstance(value, Position):
                 if _is_place(value):
                     _add(result, "latitude", round(float(value.latitude), 6))
                     _add(result, "longitude", round(float(value.longitude), 6))
@@ -144,7 +144,7 @@ def kept(fields: Mapping[str, Value | Sequence[Value]]) -> Fields:
     return result
 
 
-def _is_place(place: Place) -> bool:
+def _is_place(place: Position) -> bool:
     there = -90 <= place.latitude <= 90 and -180 <= place.longitude <= 180
     return there and (place.latitude, place.longitude) != (0, 0)  # where nothing is known many programs write zeros
 
@@ -282,10 +282,10 @@ class _OfMetadata:
             _of_takeout(metadata.takeout),
         )  # fmt: skip
         for block in blocks:
-            found: dict[str, list[Value]] = {}
+            results: dict[str, list[Value]] = {}
             for name, value in block:
-                found.setdefault(name, []).append(value)
-            for name, values in found.items():
+                results.setdefault(name, []).append(value)
+            for name, values in results.items():
                 if name in _SEVERAL or name not in fields:
                     fields.setdefault(name, []).extend(values)
         names = {str(name).strip().casefold() for name in fields.get("person", ())}
@@ -318,7 +318,7 @@ def _of_xmp(xmp: Mapping[str, Any]) -> Iterator[tuple[str, Value]]:
     if position[0] is not None and position[1] is not None:
         height = _number_of(next(iter(_texts(xmp.get("exif:GPSAltitude"))), ""))
         below = _texts(xmp.get("exif:GPSAltitudeRef")) == ["1"]
-        yield "place", Place(position[0], position[1], None if height is None else -height if below else height)
+        yield "place", Position(position[0], position[1], None if height is None else -height if below else height)
 
 
 _SIDES = ("Latitude", "Longitude")
@@ -383,7 +383,7 @@ def _of_exif(exif: Mapping[int, Any], gps: Mapping[int, Any]) -> Iterator[tuple[
     if north is not None and east is not None:
         height = _number_of(str(gps.get(GPS.GPSAltitude)))
         below = gps.get(GPS.GPSAltitudeRef) in (1, b"\x01")
-        yield "place", Place(north, east, None if height is None else -height if below else height)
+        yield "place", Position(north, east, None if height is None else -height if below else height)
 
 
 def _utf8(value: object) -> str:
@@ -436,7 +436,7 @@ def _of_takeout(record: Mapping[str, Any]) -> Iterator[tuple[str, Value]]:
         place = place if isinstance(place, dict) else {}
         north, east, height = (place.get(key) for key in ("latitude", "longitude", "altitude"))
         if isinstance(north, int | float) and isinstance(east, int | float) and (north or east):
-            yield "place", Place(north, east, height if isinstance(height, int | float) else None)
+            yield "place", Position(north, east, height if isinstance(height, int | float) else None)
             return
 
 
@@ -466,15 +466,15 @@ class Sidecars:
             *listed.get(f"{name}.xmp", ()), *(listed.get(f"{stem}.xmp", ()) if stem != name else ()),
             *listed.get(f"{name}.json", ()),
         ]  # fmt: skip
-        found = []
+        results = []
         for entry in entries:
             try:
                 status = entry.stat()
             except OSError:
                 continue
             mark = f"{extractors_of_sidecars()} {status.st_size} {status.st_mtime_ns}"
-            found.append((folder + slash + entry.name, mark))
-        return found
+            results.append((folder + slash + entry.name, mark))
+        return results
 
     def read(self, place: str, mark: str) -> Told:
         """What a file beside a picture says."""
@@ -496,12 +496,14 @@ class Sidecars:
                 takeout = record if isinstance(record, dict) else {}
         except (XmpError, ValueError) as fault:
             faults = (f"{place}: {fault}",)
-        told = [
+        answers = [
             _asked(extractor, None, Metadata(xmp=xmp, takeout=takeout, faults=faults), mark)
             for extractor in extractors().values()
             if extractor.takes_sidecars
         ]
-        return Told(mark, joined([each.fields for each in told]), next((each.fault for each in told if each.fault), ""))
+        return Told(
+            mark, joined([each.fields for each in answers]), next((each.fault for each in answers if each.fault), "")
+        )
 
     def _listed(self, folder: str) -> dict[str, list[os.DirEntry[str]]] | None:
         """The files of a folder that may lie beside a picture, by the name that it would have."""
@@ -528,8 +530,8 @@ def _without_addition(name: str) -> str:
 @cache
 def extractors_of_sidecars() -> str:
     """The versions of all extractors that are asked for files beside pictures."""
-    found = extractors().items()
-    return ",".join(f"{name}-{extractor.version}" for name, extractor in found if extractor.takes_sidecars)
+    results = extractors().items()
+    return ",".join(f"{name}-{extractor.version}" for name, extractor in results if extractor.takes_sidecars)
 
 
 # The fields of a picture, of all that is told of it.
@@ -538,10 +540,10 @@ PLACES = "places"
 """`part` in the table `extracted` for the names of the place of a picture (`visir.library.place_names`)."""
 
 
-def joined(told: Iterable[Fields]) -> Fields:
+def joined(answers: Iterable[Fields]) -> Fields:
     """The values of all, each once."""
     fields: Fields = {}
-    for each in told:
+    for each in answers:
         for name, values in each.items():
             for value in values:
                 _add(fields, name, value)

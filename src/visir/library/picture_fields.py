@@ -32,21 +32,21 @@ def look_beside(source: PhotoSource, database: Database, scanned: Scan) -> None:
         item = scanned.items.get(path)
         if item is None or entry.place is None or entry.archive is not None or not brings_fields(entry):
             continue
-        found = sidecars.of(entry.place) if entry.row >= 0 else None
-        if found is None:  # the picture is away, or its folder cannot be looked into: what is known of it is kept
+        results = sidecars.of(entry.place) if entry.row >= 0 else None
+        if results is None:  # the picture is away, or its folder cannot be looked into: what is known of it is kept
             folder = entry.place.rpartition("/")[0]
             there |= {(item, part) for part in held[item] if part.removeprefix(BESIDE).rpartition("/")[0] == folder}
             continue
-        for place, mark in found:
+        for place, mark in results:
             there.add((item, BESIDE + place))
             if held[item].get(BESIDE + place) != mark:
-                scanned.told[item, BESIDE + place] = sidecars.read(place, mark)
+                scanned.answers[item, BESIDE + place] = sidecars.read(place, mark)
     scanned.untold = [(item, part) for item, parts in held.items() for part in parts if (item, part) not in there]
 
 
 def are_other(database: Database, scanned: Scan) -> bool:
     """Whether fields of pictures are to be written: of new pictures, of other files beside them, names of places."""
-    if scanned.told or scanned.untold:
+    if scanned.answers or scanned.untold:
         return True
     unnamed = (
         f"SELECT 1 FROM extracted WHERE part <> '{PLACES}' AND fields LIKE '%\"latitude\":%' AND item NOT IN "
@@ -59,16 +59,16 @@ def write_told(database: Database, scanned: Scan, items: Collection[str]) -> dic
     """Write what was told of `items`, and name their places; the fields of every picture that has some."""
     database.run("DELETE FROM extracted WHERE item NOT IN (SELECT id FROM items)")
     database.run_many("DELETE FROM extracted WHERE item = ? AND part = ?", scanned.untold)
-    kept = set(items)
-    _write(database, {key: told for key, told in scanned.told.items() if key[0] in kept})
+    present = set(items)
+    _write(database, {key: answers for key, answers in scanned.answers.items() if key[0] in present})
     parts: dict[str, dict[str, Fields]] = defaultdict(dict)
     marks: dict[str, str] = {}
     for item, part, mark, fields in database.rows(
         f"SELECT item, part, mark, fields FROM extracted WHERE fields <> '{{}}' OR part = '{PLACES}'"
     ):
-        told = _told(mark, fields)
-        if told is not None:
-            parts[item][part] = told.fields
+        answers = _told(mark, fields)
+        if answers is not None:
+            parts[item][part] = answers.fields
         if part == PLACES:
             marks[item] = mark
     _name_places(database, parts, marks)
@@ -97,12 +97,12 @@ def _name_places(database: Database, parts: dict[str, dict[str, Fields]], marks:
     _write(database, {(item, PLACES): Told(place_names.mark_of(*new[item]), names) for item, names in named.items()})
 
 
-def _write(database: Database, told: dict[tuple[str, str], Told]) -> None:
+def _write(database: Database, answers: dict[tuple[str, str], Told]) -> None:
     database.run_many(
         "INSERT OR REPLACE INTO extracted VALUES (?, ?, ?, ?, ?)",
         [
             (item, part, each.mark, each.fault, orjson.dumps(each.fields).decode())
-            for (item, part), each in sorted(told.items())
+            for (item, part), each in sorted(answers.items())
         ],
     )
 

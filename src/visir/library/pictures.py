@@ -135,7 +135,7 @@ def read(reader: ImageReader, entry: SourceEntry) -> bytes:
 
 
 def look_at(
-    reader: ImageReader, entry: SourceEntry, data: bytes, told: dict[str, Told] | None = None
+    reader: ImageReader, entry: SourceEntry, data: bytes, answers: dict[str, Told] | None = None
 ) -> tuple[Facts, bytes | None]:
     """Facts and thumbnail of a picture, and into `told` its fields. Raises `ImageError` when it cannot be decoded."""
     # A large JPEG is decoded at the size of the thumbnail only (an eighth of the work for a photo of 12 megapixels);
@@ -147,7 +147,7 @@ def look_at(
         facts = Facts(*picture.size, "PNG", None)
         _shrink(picture)
     else:
-        facts, picture = _opened(data, reader.where(entry.row), told)
+        facts, picture = _opened(data, reader.where(entry.row), answers)
     stream = io.BytesIO()
     picture.save(stream, "WEBP", quality=_QUALITY, method=_EFFORT)
     small = stream.getvalue()
@@ -167,13 +167,13 @@ def brings_fields(entry: SourceEntry) -> bool:
     return entry.place is not None and not entry.place.startswith(SCENE)
 
 
-def _opened(data: bytes, where: str, told: dict[str, Told] | None) -> tuple[Facts, Image.Image]:
+def _opened(data: bytes, where: str, answers: dict[str, Told] | None) -> tuple[Facts, Image.Image]:
     """Facts of a picture, and the picture at the size of a thumbnail."""
     with header(data, where) as undecoded:
         image = undecoded.image
         exif, form = read_exif(image), image.format
-        if told is not None:
-            told |= tell(image, lambda: decode(data, where))
+        if answers is not None:
+            answers |= tell(image, lambda: decode(data, where))
         width, height = image.size[::-1] if exif.sideways else image.size
         with upright(undecoded, least=2 * THUMBNAIL, on_screen=True) as picture:
             _shrink(picture)
@@ -200,12 +200,12 @@ def packed(
     facts: Facts | None,
     broken: Iterable[str] = (),
     contents: Sequence[str] = (),
-    told: Mapping[str, Told] | None = None,
+    answers: Mapping[str, Told] | None = None,
 ) -> bytes:
     """A line of the journal of prepared pictures, with a digest by which a torn or damaged line is found."""
     content = orjson.dumps({"path": entry.path, "mark": entry.mark, "item": item, "facts": facts and facts.to_dict(),
                             "broken": [*broken], "contents": contents,
-                            "told": {part: each.to_record() for part, each in (told or {}).items()}})  # fmt: skip
+                            "told": {part: each.to_record() for part, each in (answers or {}).items()}})  # fmt: skip
     return hashlib.blake2b(content, digest_size=8).hexdigest().encode() + b" " + content + b"\n"
 
 

@@ -45,14 +45,14 @@ def names_of(positions: Sequence[tuple[float, float]]) -> list[Fields]:
     points = _on_sphere(np.array([(each["latitude"], each["longitude"]) for each in centres]))
     large = np.flatnonzero(np.array([each["population"] for each in centres]) >= LARGE)
     wanted = _on_sphere(np.array(positions, np.float64).reshape(-1, 2))
-    distances, nearest = (np.atleast_1d(found) for found in cKDTree(points).query(wanted))
+    distances, nearest = (np.atleast_1d(results) for results in cKDTree(points).query(wanted))
     cities_around = cKDTree(points[large])
     around = cities_around.query_ball_point(wanted, 2 * np.sin(AROUND / _RADIUS / 2))
     closest = np.atleast_1d(cities_around.query(wanted)[1])
-    found: list[Fields] = []
+    results: list[Fields] = []
     for distance, row, cities, first in zip(distances, nearest, around, closest, strict=True):
         if distance > FARTHEST / _RADIUS:
-            found.append({})
+            results.append({})
             continue
         centre = centres[row]
         cities = [city for city in cities if centres[large[city]]["country_code"] == centre["country_code"]]
@@ -65,8 +65,10 @@ def names_of(positions: Sequence[tuple[float, float]]) -> list[Fields]:
             "region": [centre.get("state")],
             "country": [countries.get(centre["country_code"])],
         }
-        found.append({name: each for name, values in fields.items() if (each := [value for value in values if value])})
-    return found
+        results.append(
+            {name: each for name, values in fields.items() if (each := [value for value in values if value])}
+        )
+    return results
 
 
 def _centres() -> tuple[list[dict[str, Any]], dict[str, str]]:

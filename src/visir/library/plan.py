@@ -121,7 +121,7 @@ class Scan:
     away: dict[str, str] = field(default_factory=dict)
     # (item, path, mark) of what was taken out of the library.
     removed: list[tuple[str, str, str]] = field(default_factory=list)
-    told: dict[tuple[str, str], Told] = field(default_factory=dict)  # from (item, extractor) to what it told now
+    answers: dict[tuple[str, str], Told] = field(default_factory=dict)  # from (item, extractor) to what it told now
     untold: list[tuple[str, str]] = field(default_factory=list)  # the same, of files beside pictures that went
     read: int = 0  # how many files were read
 
@@ -178,9 +178,9 @@ def scan(
             if item in encode_again:
                 scanned.first.setdefault(item, entry)
             if lacks_fields(entry, item):
-                told = already[entry.path, entry.mark][3] if (entry.path, entry.mark) in already else {}
-                if _is_complete(told):
-                    _hold(scanned, item, told)
+                answers = already[entry.path, entry.mark][3] if (entry.path, entry.mark) in already else {}
+                if _is_complete(answers):
+                    _hold(scanned, item, answers)
                     complete.add(item)
                 else:
                     fields_of.setdefault(item, entry)
@@ -188,14 +188,14 @@ def scan(
             scanned.broken[entry.path] = broken[entry.path]
         elif (record := already.get((entry.path, entry.mark))) and (record[1] or record[0] in have) and not verify:
             # A killed update read all that is needed: it took no facts of what its database had, which may be gone.
-            item, facts, contents, told = record
+            item, facts, contents, answers = record
             if isinstance(entry, ProductEntry):
                 marks = dict(zip(map(int, contents[::2]), contents[1::2], strict=True))
                 there = [picture for picture in entry.pictures if picture.row in marks]
                 entry = replace(entry, pictures=tuple(replace(each, mark=marks[each.row]) for each in there))
             _take(scanned, entry, item, None if item in have else facts, taken_out, encode_again)
-            if _is_complete(told):
-                _hold(scanned, item, told)
+            if _is_complete(answers):
+                _hold(scanned, item, answers)
                 complete.add(item)
             elif lacks_fields(entry, item) and item not in taken_out:
                 fields_of.setdefault(item, entry)
@@ -211,11 +211,11 @@ def scan(
     ):
         for seen in reading:
             scanned.read += 1
-            if seen.told:
-                _hold(scanned, seen.item, seen.told)
+            if seen.answers:
+                _hold(scanned, seen.item, seen.answers)
             if seen.entry.path in only_fields:
-                if seen.told:  # what cannot be read now is looked at again by the next update
-                    journal.write(packed(seen.entry, seen.item, None, told=seen.told))
+                if seen.answers:  # what cannot be read now is looked at again by the next update
+                    journal.write(packed(seen.entry, seen.item, None, answers=seen.answers))
                 continue
             if seen.fault is not None:
                 mark, item = known.get(seen.entry.path, ("", ""))
@@ -228,7 +228,7 @@ def scan(
             # First: it says that the thumbnail is ours.
             pictures = seen.entry.pictures if isinstance(seen.entry, ProductEntry) else ()
             contents = [text for picture in pictures for text in (str(picture.row), picture.mark)]
-            journal.write(packed(seen.entry, seen.item, seen.facts, seen.broken, contents, seen.told))
+            journal.write(packed(seen.entry, seen.item, seen.facts, seen.broken, contents, seen.answers))
             journal.flush()
             if seen.thumbnail is not None:
                 write_thumbnail(folder, seen.item, seen.thumbnail)
@@ -250,12 +250,12 @@ def _with_fields(database: Database) -> set[str]:
     return set.intersection(*sets)
 
 
-def _is_complete(told: Mapping[str, Told]) -> bool:
-    return all(name in told and told[name].mark == each.version for name, each in extractors().items())
+def _is_complete(answers: Mapping[str, Told]) -> bool:
+    return all(name in answers and answers[name].mark == each.version for name, each in extractors().items())
 
 
-def _hold(scanned: Scan, item: str, told: Mapping[str, Told]) -> None:
-    scanned.told |= {(item, name): each for name, each in told.items()}
+def _hold(scanned: Scan, item: str, answers: Mapping[str, Told]) -> None:
+    scanned.answers |= {(item, name): each for name, each in answers.items()}
 
 
 @dataclass(frozen=True)
@@ -325,7 +325,7 @@ class _Seen:
     thumbnail: bytes | None = None
     fault: ImageError | None = None
     broken: dict[str, ImageError] = field(default_factory=dict)
-    told: dict[str, Told] = field(default_factory=dict)
+    answers: dict[str, Told] = field(default_factory=dict)
 
 
 def _read(
@@ -348,19 +348,19 @@ def _read(
                 return _Seen(product.entry, product.item, product.facts, product.thumbnail, None, product.broken)
             data = read(reader, entry)
             if entry.path in only_fields:
-                return _Seen(entry, only_fields[entry.path], told=told_of_entry(reader, entry, data))
+                return _Seen(entry, only_fields[entry.path], answers=told_of_entry(reader, entry, data))
             item = content_id(data)
             if item in have:
                 fields_missing = item not in complete and brings_fields(entry)
-                return _Seen(entry, item, told=told_of_entry(reader, entry, data) if fields_missing else {})
-            told: dict[str, Told] = {}
-            facts, small = look_at(reader, entry, data, told)
+                return _Seen(entry, item, answers=told_of_entry(reader, entry, data) if fields_missing else {})
+            answers: dict[str, Told] = {}
+            facts, small = look_at(reader, entry, data, answers)
         except ImageError as fault:
             return _Seen(entry, fault=fault)
         except MemoryError:
             reason = f"{reader.where(entry.row)}: there is too little memory to decode it."
             return _Seen(entry, fault=ImageError(reason, hint="close other programs, and update again"))
-        return _Seen(entry, item, facts, small, told=told)
+        return _Seen(entry, item, facts, small, answers=answers)
 
     if not entries:
         return
@@ -394,8 +394,8 @@ def _already(change: FolderChange) -> dict[tuple[str, str], _Record]:
             continue
         if shown and not is_sound(change.folder, record["item"], shown):
             continue
-        told = {part: each for part, value in record.get("told", {}).items() if (each := told_of(value))}
-        entries[record["path"], record["mark"]] = (record["item"], facts, record.get("contents", []), told)
+        answers = {part: each for part, value in record.get("told", {}).items() if (each := told_of(value))}
+        entries[record["path"], record["mark"]] = (record["item"], facts, record.get("contents", []), answers)
     return entries
 
 

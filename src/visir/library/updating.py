@@ -247,9 +247,9 @@ def _fields(database: Database, source: PhotoSource, scanned: Scan, items: Colle
     for path, name, value in source.fields:
         if path in scanned.items:
             after[scanned.items[path]].add((name, value))
-    for item, told in write_told(database, scanned, items).items():
+    for item, answers in write_told(database, scanned, items).items():
         of_source = {name for name, _ in after[item]}  # what the source says under a name is what counts
-        after[item] |= {(name, value) for name, values in told.items() if name not in of_source for value in values}
+        after[item] |= {(name, value) for name, values in answers.items() if name not in of_source for value in values}
     changed = sorted(item for item in before.keys() | after.keys() if before.get(item) != after.get(item))
     database.run_many("DELETE FROM fields WHERE item = ?", [(item,) for item in changed])
     rows = [

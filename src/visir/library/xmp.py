@@ -105,7 +105,7 @@ def _descriptions(node: _Node) -> list[_Node]:
     """What rdf:RDF says, wherever it stands."""
     if node.name == "rdf:RDF":
         return node.children
-    return [found for child in node.children for found in _descriptions(child)]
+    return [results for child in node.children for results in _descriptions(child)]
 
 
 def _value(node: _Node) -> Any:

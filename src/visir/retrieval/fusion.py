@@ -118,8 +118,8 @@ def fuse(
 
 def _places(ids: pa.Array, among: pa.Array) -> NDArray[np.int64]:
     """(n,) where each of these ids is among others, which have all of them."""
-    found = pc.index_in(ids, among)  # read from its memory: `to_numpy` imports pandas
-    return np.frombuffer(found.buffers()[1], np.int32, len(found), 4 * found.offset).astype(np.int64)
+    numbers = pc.index_in(ids, among)  # read from its memory: `to_numpy` imports pandas
+    return np.frombuffer(numbers.buffers()[1], np.int32, len(numbers), 4 * numbers.offset).astype(np.int64)
 
 
 def normalised(run: Run, normalisation: Normalisation) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

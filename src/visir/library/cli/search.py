@@ -203,10 +203,10 @@ def _terms(searcher: Searcher, query: Query, page: ResultPage) -> dict[str, str]
     words, text = searcher.library.words, page.text
     if words is not None and not words.of_products and page.by in ("words", "both") and text:
         plan = words.plan(text)
-        found = {hit.id: words.index.found_words(plan, hit.id) for hit in page.hits if WORDS in hit.parts}
+        reasons = {hit.id: words.index.found_words(plan, hit.id) for hit in page.hits if WORDS in hit.parts}
         return {
             item: "; ".join(f"{', '.join(each.words)} ({', '.join(each.fields)})" for each in matches)
-            for item, matches in found.items()
+            for item, matches in reasons.items()
         }
     if page.system in (None, "dense"):
         return {}

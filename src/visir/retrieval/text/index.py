@@ -376,7 +376,7 @@ class TextIndex(Displayed):
             any(has(word) for alternative in concept for group in alternative.groups for word in group.tolist())
             for concept in looked_up.concepts
         )
-        return held / max(1, looked_up.asked)
+        return held / max(1, looked_up.word_count)
 
     def plan(self, query: str, **options: Unpack[QueryOptions]) -> Plan:
         """Return what is looked up for a query (see `visir.retrieval.text.plan`)."""

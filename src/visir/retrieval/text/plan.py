@@ -88,7 +88,7 @@ class Plan:
     concepts: tuple[tuple[Alternative, ...], ...]
     changes: tuple[str, ...]  # what is searched beside or instead of the words of the query, a sentence each
     corrected: str  # the query with misspelt words replaced, for other systems; as it was typed where none is
-    asked: int = 0  # how many words of the query are looked up, whether anything matches them or not
+    word_count: int = 0  # how many words of the query are looked up, whether anything matches them or not
 
     def arrays(self) -> tuple[NDArray[np.int64], ...]:
         """Return concepts, alternatives, groups and words by nested offsets, and the weights (see `kernels.score`)."""
