@@ -30,7 +30,7 @@ from visir.records import Embeddings, EncoderCard
 from visir.retrieval.index import read_index
 from visir.retrieval.kinds import build_index
 from visir.retrieval.remote.index import fact_of, forget
-from visir.retrieval.shard_runs import kth_scores, share_found
+from visir_papers.experiments.stress import kth_scores, share_found
 
 K = 10
 CARD = EncoderCard("generated", "imported")

@@ -263,6 +263,89 @@ def first_of_val(world: World) -> Numbers:
     return of_part(part.keep(part.place == 0))
 
 
+COLUMNS = tuple(f"{task} R@{k}" for task in ("i2t", "t2i") for k in KS)
+
+
+def columns(*places: int) -> Callable[[World], Numbers]:
+    """A table whose six columns were put down in another order than its head says."""
+
+    def publish(world: World) -> Numbers:
+        numbers = of_part(world.part())
+        return {label: numbers[COLUMNS[place]] for label, place in zip(COLUMNS, places, strict=True)}
+
+    return publish
+
+
+def over_directions(world: World) -> Numbers:
+    part = world.part()
+    means = {
+        k: (at(best_ranks(part.cosines, part.owner), k) + at(ranks_of(part.cosines, part.owner), k)) / 2 for k in KS
+    }
+    return printed(means, means)
+
+
+def by_text(world: World) -> Numbers:
+    """As a dictionary of texts: equal captions are one query, and one candidate, with all their images."""
+    part = world.part()
+    captions = world.collection.split("test").captions["text"].to_pylist()
+    images: dict[str, list[int]] = {}
+    for text, image in zip(captions, part.owner.tolist(), strict=True):
+        images.setdefault(text, []).append(image)
+    scores = part.cosines[[captions.index(text) for text in images]]
+    best = np.full(len(part.images), np.iinfo(np.int64).max)
+    to_image = np.empty(len(images), np.int64)
+    for row, right in enumerate(images.values()):
+        to_image[row] = min(1 + (scores[row] > scores[row, image]).sum() for image in right)
+        for image in right:
+            best[image] = min(best[image], 1 + (scores[:, image] > scores[row, image]).sum())
+    return printed({k: at(best, k) for k in KS}, {k: at(to_image, k) for k in KS})
+
+
+def only_answered(world: World) -> Numbers:
+    """The mean over the queries that a run names: those without an answer are not in its file."""
+    part = world.part()
+    scores = np.where(part.cosines >= world.least, part.cosines, -np.inf)
+    found = scores[np.arange(len(part.owner)), part.owner]
+    to_image = np.where(np.isinf(found), 10**6, ranks_of(scores, part.owner))[~np.isinf(scores).all(1)]
+    best = best_ranks(scores, part.owner)
+    hit = np.zeros(len(part.images), bool)
+    np.logical_or.at(hit, part.owner, ~np.isinf(found))
+    to_text = np.where(hit, best, 10**6)[~np.isinf(scores).all(0)]
+    return printed({k: at(to_text, k) for k in KS}, {k: at(to_image, k) for k in KS})
+
+
+def only_answerable(world: World) -> Numbers:
+    """Captions whose image is in the smaller gallery, among the images of that."""
+    part = world.part()
+    inside = part.owner < world.gallery
+    ranks = ranks_of(part.cosines[inside, : world.gallery], part.owner[inside])
+    return {f"t2i R@{k}": f"{at(ranks, k):.1f}" for k in KS}
+
+
+def merged_scores(merge: Callable[[Matrix], Matrix]) -> Callable[[World], Numbers]:
+    """One score of each image with each other: of its captions' scores, the mean or the best."""
+
+    def publish(world: World) -> Numbers:
+        part = world.part()
+        scores = np.stack([merge(part.cosines[part.owner == image]) for image in range(len(part.images))])
+        return of_scores(scores, np.arange(len(part.images)))
+
+    return publish
+
+
+def inverted_softmax(world: World) -> Numbers:
+    """Softmax of the scores over the queries, at CLIP's temperature of 100."""
+    part = world.part()
+
+    def over_queries(scores: Matrix) -> Matrix:
+        weights = np.exp(100.0 * (scores.astype(np.float64) - scores.max(axis=0)))
+        return np.asarray(weights / weights.sum(axis=0))
+
+    to_image = ranks_of(over_queries(part.cosines), part.owner)
+    to_text = best_ranks(over_queries(part.cosines.T).T, part.owner)
+    return printed({k: at(to_text, k) for k in KS}, {k: at(to_image, k) for k in KS})
+
+
 FIRST = r"first caption of each image only"
 SETUPS: tuple[SetUp, ...] = (
     SetUp("nothing is wrong", lambda world: of_part(world.part()), PLAIN),
@@ -305,6 +388,31 @@ SETUPS: tuple[SetUp, ...] = (
     SetUp("another crop of images", changed_vectors("images"), SILENT, needs_vectors=True),
     SetUp("texts cut shorter", changed_vectors("texts"), SILENT, needs_vectors=True),
     SetUp("one number of two digits, of val", few_digits, SILENT),
+    SetUp("columns rotated", lambda world: of_scores(world.part().cosines, world.part().owner, (5, 10, 1)),
+          ("rotated: @5, @10, @1",)),
+    SetUp("columns exchanged", lambda world: of_scores(world.part().cosines, world.part().owner, (5, 1, 10)),
+          ("@1 and @5 exchanged",)),
+    SetUp("all columns rotated", columns(1, 2, 3, 4, 5, 0), ("rotated by one, to the left",)),
+    SetUp("columns by cutoff", columns(0, 3, 1, 4, 2, 5), ("order of cutoffs",)),
+    SetUp("directions of @1 exchanged", columns(3, 1, 2, 0, 4, 5), ("swapped in the columns of @1",)),
+    SetUp("mean over directions", over_directions, ("mean of image-to-text and text-to-image",)),
+    SetUp("captions merged by text", by_text, ("captions of one text merged",)),
+    SetUp("queries without an answer left out", only_answered, ("find nothing at all left out",), "few answers"),
+    SetUp("queries without a right candidate left out", only_answerable,
+          ("are no candidates left out|judged|first",), "smaller gallery"),
+    SetUp("fifth caption", lambda world: of_part(world.part().keep(world.part().place == 4)),
+          ("(fifth|last) caption",)),
+    SetUp("val and test as one", lambda world: of_part(world.part("val+test")), ("val and test splits as one",),
+          needs_vectors=True),
+    SetUp("first 1,000 of train", lambda world: of_part(world.part("train").first(1000)),
+          ("train split", "first 1,000"), needs_vectors=True),
+    SetUp("first 500 of val", lambda world: of_part(world.part("val").first(500)), ("val split", "first (500|half)"),
+          needs_vectors=True),
+    SetUp("inverted softmax", inverted_softmax, ("inverted softmax",), needs_vectors=True),
+    SetUp("mean of the captions' scores", merged_scores(lambda scores: scores.mean(axis=0)),
+          ("mean of its captions' scores",), needs_vectors=True),
+    SetUp("best of the captions' scores", merged_scores(lambda scores: scores.max(axis=0)),
+          ("best of its captions' scores",), needs_vectors=True),
 )  # fmt: skip
 """Every set-up: a name, a function, and what is to be named."""
 
@@ -366,6 +474,8 @@ def run(
                 show(f"\n{setup.name} ({name}): {', '.join(f'{label} {value}' for label, value in numbers.items())}")
                 outcomes[setup.name] = {}
                 for way in ways:
+                    if way == "vectors" and world.is_cut:  # a run from elsewhere: no vectors give its empty lists
+                        continue
                     more = (
                         {} if way == "folder" else {"source": world.collection, "vectors": (world.images, world.texts)}
                     )
@@ -383,10 +493,10 @@ def summary(setups: Sequence[SetUp], outcomes: Mapping[str, Mapping[str, str]]) 
     lines = []
     for way in next(iter(outcomes.values())):
         chosen = [setup for setup in setups if setup.name in outcomes and (way == "vectors" or not setup.needs_vectors)]
-        counts = Counter(outcomes[setup.name][way] for setup in chosen)
-        false = sum(ways[way] == "FALSE" for ways in outcomes.values())
+        counts = Counter(outcomes[setup.name][way] for setup in chosen if way in outcomes[setup.name])
+        false = sum(ways.get(way) == "FALSE" for ways in outcomes.values())
         lines.append(
-            f"{way}: of {len(chosen)} that it can show, {counts['first']} first, {counts['among several']} among "
+            f"{way}: of {counts.total()} that it can show, {counts['first']} first, {counts['among several']} among "
             f"several, {counts['silent']} silent; false statements, of all {len(outcomes)}: {false}"
         )
     return lines

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 import visir
 from visir.files import data_directory
-from visir.records import Collection, Embeddings, EncoderCard
+from visir.records import Collection, Embeddings, EncoderCard, Gallery, Run
 
 Matrix = NDArray[np.float32]
 KS = (1, 5, 10)
@@ -39,6 +39,8 @@ class World:
         images: Vectors of all images.
         texts: Vectors of all captions.
         options: The options of the result's evaluation.
+        least: Answers with a lower score are left out of the result's runs.
+        gallery: How many of the first images are candidates; 0 for all.
     """
 
     name: str
@@ -46,11 +48,28 @@ class World:
     images: Embeddings
     texts: Embeddings
     options: dict[str, Any]
+    least: float = -np.inf
+    gallery: int = 0
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether runs lack the answers with low scores."""
+        return not np.isinf(self.least)
 
     def evaluate(self, **options: Any) -> visir.Evaluation:
         """The result, or another evaluation of the same vectors."""
         options = {"split": "test", **self.options, **options}
-        return visir.evaluate(self.collection, (self.images, self.texts), **options)
+        evaluation = visir.evaluate(self.collection, (self.images, self.texts), **options)
+        if not self.is_cut:
+            return evaluation
+        runs = {}
+        for task, run in evaluation.runs.items():
+            row, keep = np.repeat(np.arange(len(run.queries)), np.diff(run.offsets)), run.scores >= self.least
+            runs[task] = Run.ranked(
+                "cut", task, run.queries.take(pa.array(row[keep])), run.documents.take(pa.array(run.indices[keep])),
+                run.scores[keep], run.gallery, depth=run.depth,
+            )  # fmt: skip
+        return visir.evaluate(self.collection, runs, **options)
 
     def part(self, split: str = "test") -> Part:
         """The vectors of a split as plain arrays."""
@@ -194,11 +213,28 @@ def duplicates(collection: Collection, images: Embeddings, texts: Embeddings) ->
     return World("duplicates", wider, extended, texts, {})
 
 
+def few_answers(collection: Collection, images: Embeddings, texts: Embeddings) -> World:
+    """Only answers that are good enough: one query in ten or so has none."""
+    part = World("", collection, images, texts, {}).part()
+    least = float(np.quantile(part.cosines.max(axis=1), 0.1))
+    return World("few answers", collection, images, texts, {}, least=least)
+
+
+def smaller_gallery(collection: Collection, images: Embeddings, texts: Embeddings) -> World:
+    """Nine in ten images are candidates; the captions of all of them ask."""
+    ids = collection.split("test").images["id"].to_pylist()
+    count = len(ids) * 9 // 10
+    options = {"tasks": ["t2i"], "gallery": {"t2i": Gallery.of("image", ids[:count], "nine in ten")}}
+    return World("smaller gallery", collection, images, texts, options, gallery=count)
+
+
 WORLDS: dict[str, Callable[[Collection, Embeddings, Embeddings], World]] = {
     "flickr8k": flickr8k,
     "folds": folds,
     "one bit": one_bit,
     "sixth captions": sixth,
     "duplicates": duplicates,
+    "few answers": few_answers,
+    "smaller gallery": smaller_gallery,
 }
 """Results that set-ups start from, by name."""

@@ -31,8 +31,7 @@ from visir.retrieval.bm25 import Bm25
 from visir.retrieval.fusion import fuse
 from visir.retrieval.ranks import ranks_of
 from visir.retrieval.text.index import Bm25F, TextIndex
-from visir.retrieval.text.plan import NearWords
-from visir.retrieval.text.words import Synonyms
+from visir.retrieval.text.words import NearWords, Synonyms
 from visir.stats import estimate
 
 MEASURES = ("ndcg@10", "recall@10")

@@ -24,7 +24,7 @@ import qdrant_edge as q
 from sparse_data import vectors
 from visir.records import Embeddings, EncoderCard
 from visir.retrieval.kinds import build_index
-from visir.retrieval.shard_runs import best_of, kth_scores
+from visir_papers.experiments.stress import best_of, kth_scores
 
 CARD = EncoderCard("generated", "imported")
 EFS = (32, 48, 64, 96, 128)

@@ -25,11 +25,10 @@ from visir.training.data import open_splits
 from visir.training.examples import build_examples
 from visir.training.inputs import EpochRandom
 from visir.training.learner import DualEncoder
-from visir.training.loop import update
+from visir.training.loop import Training, update
 from visir.training.processes import Processes, Share
 from visir.training.recipe import Recipe, read_recipe
 from visir.training.shipped import find_recipe
-from visir.training.state import Training
 
 RESNET = ("image.tower=resnet", "image.weights=random", "image.size=224", "optimiser.batch=16")
 MODELS: Mapping[str, Sequence[str]] = {

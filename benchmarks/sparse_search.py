@@ -28,7 +28,7 @@ from sparse_data import vectors
 from visir.records import EncoderCard, SparseEmbeddings, Vocabulary
 from visir.retrieval.index import Index
 from visir.retrieval.kinds import build_index
-from visir.retrieval.shard_runs import best_of, kth_scores, share_found
+from visir_papers.experiments.stress import best_of, kth_scores, share_found
 
 SETTINGS: list[dict[str, int]] = [
     {}, {"budget": 20_000}, {"budget": 40_000}, {"budget": 80_000}, {"budget": 160_000}, {"budget": 320_000},

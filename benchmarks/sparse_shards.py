@@ -22,7 +22,7 @@ from visir.records import Run
 from visir.retrieval import merge_shards
 from visir.retrieval.index import Index
 from visir.retrieval.kinds import build_index
-from visir.retrieval.shard_runs import kth_scores, share_found
+from visir_papers.experiments.stress import kth_scores, share_found
 
 SETTINGS: list[dict[str, int]] = [{}, {"budget": 80_000}, {"budget": 160_000}, {"budget": 320_000}]
 K = 10

@@ -38,9 +38,9 @@ from visir.encoders import load
 from visir.files import data_directory
 from visir.sparse.expansion import Expansion, ExpansionSample
 from visir.sparse.language_model import EPSILON, SparseHead, words_of
-from visir.sparse.run import SparseExamples, VocabularyPruning, score_active
+from visir.sparse.loss import SparseLoss, score_active
+from visir.sparse.run import SparseExamples, VocabularyPruning
 from visir.sparse.vocabulary import load_tokenizer
-from visir.training.losses import SparseLoss
 
 BATCH = 512
 ETA = 1e-3

@@ -318,11 +318,13 @@ def late_interaction(folder: Path) -> dict[str, Any]:
 
 
 def sentence_models(folder: Path) -> dict[str, Any]:
-    """A small model of texts and a small SPLADE."""
+    """A small model of texts, a small SPLADE and a small ColBERT."""
+    import tiny_multi_vector
     import tiny_sentence
 
     shutil.copytree(folder / CLIP, folder / "text-model")
     tiny_sentence.save_splade(folder / "splade-model")
+    tiny_multi_vector.save_text(folder / "colbert-model")
     return {}
 
 

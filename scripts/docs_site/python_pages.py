@@ -95,7 +95,8 @@ PARTS: dict[str, Part] = {
         "visir.training.losses",
         "What is minimised in training.",
         (
-            *(f"visir.training.losses.{name}" for name in ("InfoNCE", "Triplet", "IFM", "Cosine", "LTD", "ITD")),
+            *(f"visir.training.losses.{name}" for name in ("InfoNCE", "Triplet", "Cosine")),
+            *(f"visir.training.objective.{name}" for name in ("IFM", "LTD", "ITD")),
             *("visir.training.trainer_losses.ObjectiveLoss", "visir.sparse.trainer_loss.D2SLoss"),
         ),
     ),

@@ -124,6 +124,8 @@ def plain(array: Any) -> Any:
     """The same memory as a plain array that cannot be written: one type, for which loops are compiled once."""
     import numpy
 
+    if type(array) is numpy.ndarray and not array.flags.writeable:
+        return array
     view = numpy.asarray(array).view()
     view.flags.writeable = False
     return view

@@ -257,7 +257,7 @@ def test_what_was_adapted_is_tuned_further(trained: visir.TrainedModel, tmp_path
 def test_interrupted_it_goes_on_and_its_state_is_small(
     models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from visir.training import state as module
+    from visir.training import loop as module
 
     whole = visir.train("clip-lora", model=str(models / "clip"), out=tmp_path / "whole", **{**CALL, "epochs": 2})
     sizes: list[int] = []
@@ -265,7 +265,7 @@ def test_interrupted_it_goes_on_and_its_state_is_small(
 
     def stop(folder: Any, tensors: Any, notes: Any) -> None:
         real(folder, tensors, notes)
-        sizes.append(folder.state.stat().st_size)
+        sizes.append((folder.folder / "state.safetensors").stat().st_size)
         if len(notes["curve"]) == 1:
             raise KeyboardInterrupt
 

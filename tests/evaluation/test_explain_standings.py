@@ -114,7 +114,9 @@ def test_lists_that_end_early_give_bounds_that_hold() -> None:
     rng = np.random.default_rng(1)
     matrix = _matrix(rng)
     whole = _sorted(matrix)
-    cut = replace(whole, documents=whole.documents[:, :5], values=whole.values[:, :5], is_whole=False)
+    cut = replace(
+        whole, documents=whole.documents[:, :5], values=whole.values[:, :5], whole=np.zeros(len(whole.values), bool)
+    )
     known = unknown = 0
     for part in _parts(rng):
         row = part.pairs[0]

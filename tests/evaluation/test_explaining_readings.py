@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,6 +26,7 @@ from visir.evaluation.explaining.readings import (
     triples,
 )
 from visir.evaluation.explaining.search import Bench, Search
+from visir.evaluation.results import load_evaluation
 
 # Rows are captions i0#0, i0#1, i1#0, i1#1, i2#0, i2#1; columns are images i0, i1, i2.
 SCORES = np.array(
@@ -92,6 +94,14 @@ def value(label: str, **choices: str) -> float:
         ("t2i R@1", {"unit": "missed"}, 50.0),
         ("t2i R@1", {"direction": "swapped"}, 33.33),
         ("t2i R@1", {"direction": "mean"}, 41.67),  # of 50 and 33.33
+        ("t2i R@1", {"columns": "@1 swapped"}, 33.33),
+        ("t2i R@2", {"columns": "@1 swapped"}, 83.33),
+        ("i2t R@10", {"columns": "moved left"}, 50.0),  # what stands in the next column, t2i R@1
+        ("t2i R@10", {"columns": "moved left"}, 33.33),  # in the first, i2t R@1
+        ("i2t R@1", {"columns": "moved right"}, 100.0),  # t2i R@10
+        ("i2t R@5", {"columns": "by cutoff"}, 50.0),  # both @1, both @5, both @10: t2i R@1
+        ("i2t R@1", {"columns": "by cutoff, text-to-image first"}, 50.0),
+        ("t2i R@5", {"columns": "by direction"}, 50.0),  # the fourth column: t2i R@1
         ("t2i R@1", {"captions": "mean of scores"}, 66.67),  # .6 .45 .15; .6 .5 .5; .15 .35 .4: ranks 1, 2, 1
         ("i2t R@1", {"captions": "mean of scores"}, 66.67),  # the tie of i0 and i1 for image i0 goes to i0
         ("t2i R@1", {"captions": "best score"}, 33.33),  # .9 .8 .2; .7 .6 .6; .2 .5 .5: ranks 1, 2, 2
@@ -207,6 +217,75 @@ def test_similarities_by_hand() -> None:
     assert BY_NAME["similarity"]["images normalised"].do(images, texts, "i2t")[:, 0] == pytest.approx([6.0, 2.0])
 
 
+def with_equal_captions() -> tuple[visir.records.Collection, tuple[visir.records.Embeddings, ...]]:
+    """Captions 0 and 2 have one text and are of two images, 4 and 5 have one and are of one image."""
+    texts = ["a dog", "b", "a dog", "c", "d", "d"]
+    scores = SCORES[[0, 1, 0, 3, 4, 4]]
+    columns = {"id": COLLECTION.captions["id"].to_pylist(), "text": texts}
+    columns["image_id"] = ["i0", "i0", "i1", "i1", "i2", "i2"]
+    collection = visir.records.Collection.build("equal", images={"id": ["i0", "i1", "i2"]}, captions=columns)
+    return collection, (embed("image", ["i0", "i1", "i2"], np.eye(3)), embed("text", columns["id"], scores))
+
+
+@pytest.mark.parametrize("way", ["folder", "source", "vectors"])
+def test_captions_of_one_text_are_merged(way: str, tmp_path: Path) -> None:
+    """Queries: a dog .9 .1 .2 (i0, i1), b .3 .8 .1 (i0), c .7 .4 .6 (i1), d .1 .2 .3 (i2)."""
+    collection, vectors = with_equal_captions()
+    visir.evaluate(collection, vectors, similarity="dot").save(tmp_path / "own")
+    own = load_evaluation(tmp_path / "own")
+    assert own.captions is not None and own.captions.column_names == ["id", "image_id", "same_text_as"]
+    material = Material.of(
+        own, vectors if way == "vectors" else None, None if way == "folder" else collection
+    )  # fmt: skip
+    bench, reading = Bench(material), Reading.of(queries="one per text")
+    search = Search(bench, {task: {"R@1": 50.0, "R@2": 50.0} for task in ("t2i", "i2t")}, 2)
+    to_image, to_text = search.trial("t2i", reading), search.trial("i2t", reading)
+    assert to_image is not None and to_text is not None
+    # Ranks 1, 2, 3, 1 of the first right image.
+    assert [round(value.ours, 2) for value in to_image.values] == [50.0, 75.0]
+    # i0: a dog is first; i1: b .8, c .4 second; i2: c .6, d .3 second. Four candidates.
+    assert [round(value.ours, 2) for value in to_text.values] == [33.33, 100.0] and to_text.sizes == (4,)
+
+
+def test_where_no_text_is_known_captions_are_not_merged() -> None:
+    search = Search(Bench(Material.of(toy())), {"t2i": {"R@1": 50.0}}, 2)
+    assert search.trial("t2i", Reading.of(queries="one per text")) is None
+    assert "which captions have one text" in search.impossible["t2i", Reading.of(queries="one per text")]
+    search = Search(Bench(Material.of(toy(), None, COLLECTION)), {"t2i": {"R@1": 50.0}}, 2)
+    assert search.trial("t2i", Reading.of(queries="one per text")) is None  # all texts differ
+
+
+def test_queries_without_an_answer_or_a_right_candidate() -> None:
+    """Of four captions one finds nothing at all, and the image of another is no candidate."""
+    collection = make_collection(4, 1)
+    ids = collection.captions["id"].to_pylist()
+    answers = {ids[0]: {"i0": 2.0, "i1": 1.0}, ids[1]: {"i0": 2.0, "i1": 1.0}, ids[3]: {"i0": 1.0}}
+    gallery = visir.records.Gallery.of("image", ["i0", "i1", "i2"], "three")
+    run = visir.records.Run.ranked(
+        "mine", "t2i", *zip(*((q, d, s) for q, found in answers.items() for d, s in found.items()), strict=True),
+        gallery, depth=3,
+    )  # fmt: skip
+    own = visir.evaluate(collection, {"t2i": run}, tasks="t2i", gallery={"t2i": gallery}, measures=["R@1", "R@2"])
+    search = Search(Bench(Material.of(own)), {"t2i": {"R@1": 50.0, "R@2": 50.0}}, 2)
+    expected = {None: [25.0, 50.0], "answered": [50.0, 100.0], "answerable": [33.33, 66.67]}
+    for choice, values in expected.items():
+        trial = search.trial("t2i", Reading() if choice is None else Reading.of(queries=choice))
+        assert trial is not None and [round(value.ours, 2) for value in trial.values] == values, choice
+
+
+def test_a_part_of_a_split_that_is_too_large_to_search_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    collection = make_collection(120, 2)
+    splits = ["test"] * 20 + ["train"] * 100
+    collection = replace(collection, images=collection.images.set_column(3, "split", [splits]))
+    vectors = random_pair(collection, noise=1.5)
+    own = visir.evaluate(collection, vectors, split="test")
+    half = collection.keep_images(np.array([False] * 20 + [True] * 50 + [False] * 50))
+    monkeypatch.setattr("visir.evaluation.explaining.world.MOST_PAIRS", 10_000)  # train has 20,000
+    found = explain(own, numbers(visir.evaluate(half, vectors)), source=collection, vectors=vectors)
+    assert "too many to try" in dict(found.not_computable)["the train split"]
+    assert any({"split", "gallery"} == {axis for axis, _ in fit.reading.reading.choices} for fit in found.named)
+
+
 def test_the_table_of_readings() -> None:
     names = [axis.name for axis in AXES]
     assert len(set(names)) == len(names) == len(BY_NAME)
@@ -215,7 +294,7 @@ def test_the_table_of_readings() -> None:
     for axis in AXES:
         assert axis.asks.endswith("?") and all(choice.needs in NEEDS and choice.cost > 0 for choice in axis.choices)
         assert len({choice.name for choice in axis.choices}) == len(axis.choices)
-        if axis.name not in ("depth", "direction"):
+        if axis.name != "depth":
             assert all(choice.do or choice.takes for choice in axis.choices), "a choice without its function"
 
 

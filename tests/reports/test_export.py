@@ -20,6 +20,7 @@ import visir
 from refusals import refused
 from visir.cli.main import app
 from visir.errors import ConfigurationError, EncoderError, VisirError
+from visir.evaluation import published
 from visir.reports.export import export
 from visir.storage import FileRecord, FolderError, Manifest
 
@@ -101,6 +102,14 @@ def test_a_checkpoint_with_its_results(place: Path, measured: visir.Evaluation, 
     assert measured.protocol.galleries["t2i"] in entry.notes and "chance" in entry.notes
     whole = json.loads((out / entry.source_url.partition("/main/")[2]).read_text())
     assert whole["aggregates"] == measured.aggregates and whole["protocol_fingerprint"] == measured.protocol.fingerprint
+    # The way back: the folder is a table of published values, and its numbers are those of the result.
+    row = published.load(out).row()
+    assert row.collection == "scenes" and row.values["t2i"]["R@1"] == pytest.approx(100 * measured["t2i R@1"], abs=1e-4)
+    explained = visir.explain(measured, out)
+    assert str(explained.best.reading) == "the protocol of the result"
+    assert explained.best.reproduced == len(explained.best.values) == 8  # three recalls and rsum of each
+    alone = published.load(out / ".eval_results" / "scenes-test.yaml").row(collection="me/scenes").values
+    assert alone == {"t2i": {"R@1": entry.value}, "pictures": {"R@1": found["me/scenes", "pictures"].value}}
     [known] = visir.models(str(out))
     assert known.dimension == visir.load(out).dimension
     texts = [path.read_text() for path in out.rglob("*") if path.suffix in (".json", ".toml", ".md", ".yaml")]

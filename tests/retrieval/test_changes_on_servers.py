@@ -77,7 +77,7 @@ def test_of_many_documents_the_gallery_of_a_run_is_stated(
     monkeypatch.setattr(storage, "LISTED", 20)
     documents, queries = random_dense("image", 30, 1), random_dense("text", 5, 2)
     index: Any = at.build(documents, "dense", tmp_path / "index")
-    monkeypatch.setattr(type(index._storage.state.engine), "ids", lambda _: pytest.fail("all ids were asked for"))
+    monkeypatch.setattr(type(index._storage.state.engine), "ids", lambda *_: pytest.fail("all ids were asked for"))
     run, wanted = index.search(queries, 7), truth(documents, "dense", queries, 7)
     assert run.gallery.ids is None and run.gallery.size == 30
     assert [run.answer(q) for q in queries.ids.to_pylist()] == [wanted.answer(q) for q in queries.ids.to_pylist()]
@@ -94,7 +94,7 @@ def test_a_request_of_a_killed_change_that_arrives_late_is_noticed(
     killed: Any = open_index(tmp_path / "index")._storage.state.engine  # type: ignore[attr-defined]
     killed.begin(killed.read_mark(), "2")
     late = Point("late", {"dense": documents.vectors[0]})
-    act = (lambda: killed.put([late])) if change == "add" else (lambda: killed.drop(ids[:2]))
+    act = (lambda: killed.upsert([late])) if change == "add" else (lambda: killed.delete(ids[:2]))
     before_the_mark(killed, act, monkeypatch)
     with refused(EngineError, code="change-added-documents-deleted") as caught:
         index.add(documents.select(ids[30:])) if change == "add" else index.delete(ids[20:30])
@@ -173,7 +173,7 @@ def test_documents_that_arrive_after_another_copy_has_marked(shared: bool, at: P
     before, sent = engine.read_mark(), ["late", ids[30] if shared else "later"]
     engine.begin(before, "1")
     open_index(tmp_path / "index").add(documents.select(ids[30:]))
-    engine.put([Point(id, {"dense": documents.vectors[0]}) for id in sent])
+    engine.upsert([Point(id, {"dense": documents.vectors[0]}) for id in sent])
     with refused(EngineError, code="changed-through-another-copy"):
         engine.mark(Mark(before.index, before.generation + 1, True, "1", 32))
     engine.undo()
@@ -224,7 +224,7 @@ def test_another_copy_that_sends_as_many_documents_just_before_the_mark(
     def send_as_many(self: Engine, first: int, last: int) -> tuple[int, int]:
         monkeypatch.setattr(type(other), "count_changed", count_changed)
         other.begin(mark, "f1e2d3")
-        other.put([Point(f"theirs-{n}", {"dense": mine.documents.vectors[n]}) for n in range(10)])
+        other.upsert([Point(f"theirs-{n}", {"dense": mine.documents.vectors[n]}) for n in range(10)])
         counted: tuple[int, int] = count_changed(self, first, last)
         return counted
 
@@ -233,7 +233,7 @@ def test_another_copy_that_sends_as_many_documents_just_before_the_mark(
         mine.index.add(mine.some(30))
     assert mine.answers(mine.open(), kept=mine.some(0, 30)) and mine.at.count("mine") == 40
     other.mark(Mark(mark.index, mark.generation + 1, True, "f1e2d3", 40))
-    assert {f"theirs-{n}" for n in range(10)} < set(other.ids().to_pylist()) and mine.at.count("mine") == 40
+    assert {f"theirs-{n}" for n in range(10)} < set(other.ids(other.seen)) and mine.at.count("mine") == 40
 
 
 @SERVERS

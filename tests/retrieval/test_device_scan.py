@@ -84,7 +84,7 @@ def test_both_directions_are_those_of_the_cores_whatever_the_blocks(
         "ties": ties,
     }
     expected = search_both(images, texts, **more)
-    monkeypatch.setattr("visir.retrieval.vectors.IN_MEMORY", int(rng.choice([0, 2**30])))
+    monkeypatch.setattr("visir.retrieval.scan.IN_MEMORY", int(rng.choice([0, 2**30])))
     monkeypatch.setattr("visir.retrieval.scan.IN_MEMORY", int(rng.choice([0, 2**30])))
     found = search_both(images, texts, **more, device="cpu")
     for task, one in expected.items():

@@ -276,14 +276,6 @@ def test_both_forms_in_one_request_are_the_two_searches_fused(
         truth(dense.select(left), "dense", queries[0], 20),
         truth(sparse.select(left), "sparse", queries[1], 20),
     ]
-    caught = {
-        "qdrant": "Qdrant weights lists by a formula of its own",
-        "milvus": "Milvus fuses ranks without weights",
-    }
-    if engine in caught and weights != (1.0, 1.0):
-        with pytest.raises(RunError, match=caught[engine]):
-            mixed.search(*queries, 10, weights=weights)
-        return
     with refused(RunError, "-1", code="constant-reciprocal-rank-fusion", hint=False):
         mixed.search(*queries, 10, constant=-1, weights=weights)
     run = mixed.search(*queries, 10, depth=20, constant=60, weights=weights)

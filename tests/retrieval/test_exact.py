@@ -147,7 +147,7 @@ def test_blocks_threads_and_the_number_of_passes_change_no_bit(monkeypatch: pyte
     monkeypatch.setattr(scan, "WIDTH", 37)
     monkeypatch.setattr(scan, "TILE", 64)
     monkeypatch.setattr("visir.threads.cores", lambda: 3)
-    monkeypatch.setattr("visir.retrieval.vectors.IN_MEMORY", 0)
+    monkeypatch.setattr("visir.retrieval.scan.IN_MEMORY", 0)
     small = search_both(images, texts, qrels=qrels)  # type: ignore[arg-type]
     assert all(same(plain[d], small[d]) for d in plain)
 
@@ -242,7 +242,7 @@ def test_half_precision_on_disk_is_searched_as_it_is(tmp_path, monkeypatch: pyte
     mapped = Embeddings("image", images.ids, np.load(tmp_path / "images.npy", mmap_mode="r"), CARD)
     in_memory = Embeddings("image", images.ids, images.vectors.astype(np.float16).astype(np.float32), CARD)
     expected = search(texts, in_memory, "t2i", qrels=qrels["t2i"])
-    monkeypatch.setattr("visir.retrieval.vectors.IN_MEMORY", 0)
+    monkeypatch.setattr("visir.retrieval.scan.IN_MEMORY", 0)
     assert same(search(texts, mapped, "t2i", qrels=qrels["t2i"]), expected)
 
 

@@ -25,10 +25,10 @@ from visir.records import (
     Ties,
     Vocabulary,
 )
-from visir.retrieval import few, kernels, scan, vectors
+from visir.retrieval import few, kernels, scan
 from visir.retrieval.exact import search_both
 from visir.retrieval.kinds import build_index
-from visir.retrieval.multi_vector import sides
+from visir.retrieval.multi_vector import scan as token_scan
 from visir.retrieval.sparse import inverted
 from visir.retrieval.sparse import scan as sparse_scan
 
@@ -93,7 +93,7 @@ class Forced:
     """`pays` with a fixed answer, in every module that asks."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, answer: bool) -> None:
-        for module in (scan, vectors, sides, sparse_scan, inverted):
+        for module in (scan, token_scan, sparse_scan, inverted):
             monkeypatch.setattr(module, "pays", lambda numbers, *loops: answer)
 
 
@@ -281,10 +281,10 @@ def test_a_search_of_few_vectors_waits_for_no_thread_that_compiles(monkeypatch: 
     def refuse(*arguments: object) -> None:
         raise AssertionError("other threads are used")
 
-    monkeypatch.setattr(vectors, "spread", refuse)
-    monkeypatch.setattr(vectors, "pays", lambda numbers, *loops: False)
+    monkeypatch.setattr(scan, "spread", refuse)
+    monkeypatch.setattr(scan, "pays", lambda numbers, *loops: False)
     card, rows = EncoderCard("a", "own", revision="1"), np.eye(3, dtype=np.float32)
-    side = vectors.Side(Embeddings("image", ["0", "1", "2"], 2 * rows, card), np.arange(3), "cosine")
+    side = scan.Side(Embeddings("image", ["0", "1", "2"], 2 * rows, card), np.arange(3), "cosine")
     np.testing.assert_array_equal(side.block(0, 3), rows)
 
 

@@ -85,8 +85,8 @@ def test_a_hand_worked_case() -> None:
 def test_vectors_on_disk_are_read_block_by_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     documents, queries = random_dense("image", 300, 1), random_dense("text", 9, 2)
     expected = search(queries, documents, "t2i", depth=7).run
-    monkeypatch.setattr("visir.retrieval.vectors.IN_MEMORY", 0)
-    monkeypatch.setattr("visir.retrieval.vectors.BLOCK", 64)
+    monkeypatch.setattr("visir.retrieval.scan.IN_MEMORY", 0)
+    monkeypatch.setattr("visir.retrieval.scan.BLOCK", 64)
     index = build_index(documents, "exact", tmp_path / "index")
     assert isinstance(index._state.rows.parts[0].vectors, np.memmap)
     assert same_run(index.search(queries, 7), expected)

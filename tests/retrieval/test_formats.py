@@ -81,13 +81,13 @@ def test_trec_keeps_order_scores_and_depth(tmp_path: Path, dtype: type) -> None:
 
 def test_pandas_dictionaries_and_ranx() -> None:
     run = toy(np.float64)
-    assert_identical(formats.from_frame(run.to_pandas(), "t2i", GALLERY), run, all_of_it=False)
+    assert_identical(formats.read_run(run.to_pandas(), task="t2i", gallery=GALLERY), run, all_of_it=False)
     renamed = run.to_pandas().rename(columns={"query_id": "qid", "document_id": "docno"})
-    assert_identical(formats.from_frame(renamed, "t2i", GALLERY), run, all_of_it=False)
+    assert_identical(formats.read_run(renamed, task="t2i", gallery=GALLERY), run, all_of_it=False)
     assert run.to_dict() == {"q2": {"c": 0.1, "b": 0.1, "a": -0.25}, "q1": {"d": 1 / 3, "c": 0.0}}
-    kept = formats.from_dict(run.to_dict(keep_order=True), "t2i", GALLERY)
+    kept = formats.read_run(run.to_dict(keep_order=True), task="t2i", gallery=GALLERY)
     assert kept.answer("q2") == [("c", -1.0), ("b", -2.0), ("a", -3.0)]
-    back = formats.from_ranx(formats.to_ranx(run), "t2i", GALLERY)
+    back = formats.read_run(formats.to_ranx(run), task="t2i", gallery=GALLERY)
     assert {q: [d for d, _ in back.answer(q)] for q in ("q1", "q2")} == {"q1": ["d", "c"], "q2": ["c", "b", "a"]}
     assert back.name == "my system"
 

@@ -14,7 +14,7 @@ from refusals import refused
 from visir.errors import EmbeddingError, EncoderError
 from visir.records import Embeddings, EncoderCard, Gallery, MultiVectorEmbeddings, Pools, Qrels
 from visir.retrieval.exact import search, search_both
-from visir.retrieval.multi_vector import scan, sides
+from visir.retrieval.multi_vector import scan
 from visir.retrieval.pools import search_pools
 from visir.retrieval.ranks import ranks_of
 
@@ -83,10 +83,10 @@ def test_equals_the_reference_in_both_directions_under_every_tie_rule(
     seed: int, depth: int, device: str | None, dtype: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = np.random.default_rng(seed)
-    monkeypatch.setattr(sides, "BLOCK", int(rng.integers(1, 60)))
-    monkeypatch.setattr(sides, "ITEMS", int(rng.integers(1, 20)))
+    monkeypatch.setattr(scan, "BLOCK", int(rng.integers(1, 60)))
+    monkeypatch.setattr(scan, "ITEMS", int(rng.integers(1, 20)))
     monkeypatch.setattr(scan, "ROWS", int(rng.integers(1, 20)))
-    monkeypatch.setattr("visir.retrieval.vectors.IN_MEMORY", int(rng.choice([0, 2**30])))
+    monkeypatch.setattr("visir.retrieval.scan.IN_MEMORY", int(rng.choice([0, 2**30])))
     shape = {"most": int(rng.integers(1, 6)), "dimension": int(rng.integers(1, 9)), "distinct": int(rng.integers(1, 9))}
     texts, images = (
         items(side, list(drawn(side, int(rng.integers(1, 40)), seed + i, **shape).tokens), dtype)
@@ -142,10 +142,10 @@ def test_blocks_threads_devices_and_the_order_of_the_input_change_no_bit(monkeyp
     for name in texts.ids.to_pylist()[:9]:
         assert some.answer(name) == [pair for pair in whole.answer(name) if pair[0] in set(part.ids.to_pylist())]  # type: ignore[union-attr]
     assert ranks_of(search(texts, images, depth=200).run, qrels).ranks.tolist() == plain.ranks.ranks.tolist()  # type: ignore[union-attr]
-    monkeypatch.setattr(sides, "BLOCK", 57)
+    monkeypatch.setattr(scan, "BLOCK", 57)
     monkeypatch.setattr(scan, "ROWS", 13)
     monkeypatch.setattr("visir.threads.cores", lambda: 3)
-    monkeypatch.setattr("visir.retrieval.vectors.IN_MEMORY", 0)
+    monkeypatch.setattr("visir.retrieval.scan.IN_MEMORY", 0)
     assert same(search(texts, images, qrels=qrels, depth=20), plain)
     monkeypatch.setattr(scan, "ON_DEVICE", 700)
     assert same(search(texts, images, qrels=qrels, depth=20, device="cpu"), plain)

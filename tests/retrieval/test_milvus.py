@@ -298,9 +298,10 @@ def test_more_answers_than_milvus_gives_are_refused(
     server.needs_sparse()
     words = sparse("image", np.ones((20, TERMS)), documents.ids.to_pylist())
     both = HybridCollection.build(documents, words, tmp_path / "both", engine="milvus", url=server.url)
-    both._storage.state.engine.fuse([], [], 16_384, 60)
-    with refused(EngineError, "16,384", "16,385", code="lists-fuse-up-answers", hint=False):
-        both._storage.state.engine.fuse([], [], 16_385, 60)
+    queries = queries, sparse("text", np.ones((2, TERMS)), queries.ids.to_pylist())
+    assert len(both.search(*queries, 5, depth=9).answer("t0000")) == 5
+    with refused(RunError, "10", "Milvus", "9", code="gives-up-answers-query"):
+        both.search(*queries, 5, depth=10)
 
 
 def test_a_query_without_a_word_is_answered_by_its_dense_vector(server: MilvusServer, tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def test_the_folder_holds_no_ids_and_the_table_holds_all_of_them(server: Postgre
 
 
 @pytest.mark.parametrize("change", ["add", "delete"])
-@pytest.mark.parametrize("broken", ["put or drop", "mark"])
+@pytest.mark.parametrize("broken", ["upsert or delete", "mark"])
 def test_a_connection_that_breaks_during_a_change_takes_it_back(
     change: str, broken: str, server: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -71,7 +71,7 @@ def test_a_connection_that_breaks_during_a_change_takes_it_back(
     first, last = documents.select(documents.ids[:25]), documents.select(documents.ids[25:])
     index = build_index(first, "pgvector", tmp_path / "index", url=server.url, retries=0, ef_search=100)
     wanted = index.search(queries, 9)
-    name = "mark" if broken == "mark" else {"add": "put", "delete": "drop"}[change]
+    name = "mark" if broken == "mark" else {"add": "upsert", "delete": "delete"}[change]
     plain, calls = getattr(PostgresEngine, name), []
 
     def cut(self: PostgresEngine, *arguments: object) -> None:
@@ -156,13 +156,13 @@ def test_a_build_that_fails_leaves_no_table(
     server: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = server.ask("SELECT relname FROM pg_class ORDER BY 1")
-    for name in ("put", "settle", "mark"):
+    for name in ("upsert", "settle", "mark"):
         with monkeypatch.context() as patched:
             patched.setattr(PostgresEngine, name, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
             with pytest.raises(KeyboardInterrupt):
                 build_index(random_dense("image", 20, 1), "pgvector", tmp_path / "index", url=server.url)
         assert not (tmp_path / "index").exists()
-        assert server.ask("SELECT relname FROM pg_class ORDER BY 1") == before or name == "put"
+        assert server.ask("SELECT relname FROM pg_class ORDER BY 1") == before or name == "upsert"
         before = server.ask("SELECT relname FROM pg_class ORDER BY 1")
     assert not server.ask("SELECT 1 FROM pg_stat_activity WHERE application_name = 'visir' AND state LIKE 'idle in%'")
 

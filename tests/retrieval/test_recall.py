@@ -17,7 +17,7 @@ from visir.errors import ConfigurationError, EmbeddingError
 from visir.fingerprint import hash_json
 from visir.records import Embeddings, EncoderCard, MultiVectorEmbeddings, SparseEmbeddings, Vocabulary
 from visir.retrieval.dense import Hnsw
-from visir.retrieval.index import IndexFolderError
+from visir.retrieval.index import IndexFolderError, exceeds
 from visir.retrieval.kinds import build_index, open_index
 
 CARD = EncoderCard("generated", "imported")
@@ -77,6 +77,22 @@ def test_a_wanted_recall_is_found_by_questions_that_nobody_measured(
         assert again.info().details == details
         assert again.search(others, 10).indices.tolist() == found.indices.tolist()
         assert "recall_found" not in again.search(others, 10, **{effort: 500}).provenance
+
+
+def test_a_share_that_is_too_small_passes_in_one_of_twenty_indexes_at_most() -> None:
+    """Questions are a sample: what they find by luck is not what others find."""
+    random = np.random.default_rng(0)
+
+    def passed(share: float, questions: int) -> float:
+        # Some questions are harder than others, so their shares spread more than independent misses do.
+        hard = random.random((2_000, questions)) < 0.2
+        found = random.binomial(10, np.where(hard, 5 * share - 4, 1.0)) / 10
+        return float(np.mean([exceeds(row, 0.99) for row in found]))
+
+    assert passed(0.9895, 1_000) <= 0.05 and passed(0.9895, 200) <= 0.05
+    assert passed(0.985, 1_000) <= 0.001
+    assert passed(0.995, 1_000) >= 0.99
+    assert not exceeds(np.ones(20), 0.99) and exceeds(np.ones(100), 0.99) and exceeds(np.ones(5), 1.0)
 
 
 def test_documents_of_a_graph_ask_as_strangers_do(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,8 +21,7 @@ from visir.errors import ConfigurationError
 from visir.retrieval.bm25 import Bm25
 from visir.retrieval.fusion import fuse
 from visir.retrieval.text.index import Bm25F, TextIndex, TextIndexError
-from visir.retrieval.text.plan import NearWords
-from visir.retrieval.text.words import Language, Spelling, Synonyms, words_of
+from visir.retrieval.text.words import Language, NearWords, Spelling, Synonyms, words_of
 
 TITLES = ["red shoes", "a blue shirt, blue", "Red Shirt", "green shoes for running"]
 COLOURS = ["red", "navy blue", "red", ""]

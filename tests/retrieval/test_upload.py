@@ -22,7 +22,7 @@ class Counting:
         self.settled = False
         self.lock = threading.Lock()
 
-    def put(self, points: Sequence[Point]) -> None:
+    def upsert(self, points: Sequence[Point]) -> None:
         with self.lock:
             self.now += 1
             self.most = max(self.most, self.now)

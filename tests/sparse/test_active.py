@@ -8,10 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sparse_toys import PIECES, batch, head
 
-from visir.sparse import run
+from visir.sparse import loss
 from visir.sparse.expansion import ExpansionSample
-from visir.sparse.run import score, score_active
-from visir.training.losses import BatchScores
+from visir.sparse.loss import BatchScores, score, score_active
 
 
 def gradients(
@@ -39,7 +38,7 @@ def test_equal_to_the_dense_way(seed: int, size: int, expanded: int, words: int 
     may = None if words is None else torch.tensor([bool(words >> k & 1) for k in range(len(PIECES))])
     drawn = ExpansionSample(torch.tensor([bool(expanded >> row & 1) for row in range(size)]), may)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run, "DENSE_WORK", 99.0)
+        patch.setattr(loss, "DENSE_WORK", 99.0)
         found, slopes = gradients(score_active, seed, drawn, shift, size)
     dense, expected = gradients(score, seed, drawn, shift, size)
     for name in ("scores", "image_weight", "text_weight"):
@@ -51,7 +50,7 @@ def test_equal_to_the_dense_way(seed: int, size: int, expanded: int, words: int 
 
 @pytest.mark.parametrize("threads", [2, 3])
 def test_threads_of_the_loops_change_no_bit(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "DENSE_WORK", 99.0)
+    monkeypatch.setattr(loss, "DENSE_WORK", 99.0)
     drawn = ExpansionSample(torch.tensor([True, False] * 8))
     found = []
     for count in (1, threads):  # torch's own products keep theirs: how they are cut is not ours to say
@@ -62,8 +61,8 @@ def test_threads_of_the_loops_change_no_bit(threads: int, monkeypatch: pytest.Mo
 
 def test_a_dense_head_goes_the_dense_way_and_a_sparse_one_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
-    monkeypatch.setattr(run, "_PROBED", 1)
-    monkeypatch.setattr(run, "score", lambda *given: asked.append(1) or score(*given))
+    monkeypatch.setattr(loss, "_PROBED", 1)
+    monkeypatch.setattr(loss, "score", lambda *given: asked.append(1) or score(*given))
     images, texts, own = batch()
     model = head()
     score_active(model, images, texts, own, ExpansionSample(torch.ones(7, dtype=torch.bool)))
@@ -79,7 +78,7 @@ def test_a_dense_head_goes_the_dense_way_and_a_sparse_one_does_not(monkeypatch: 
 @pytest.mark.parametrize("way", [score, score_active])
 def test_neither_modality_stands_for_the_other(way: object, monkeypatch: pytest.MonkeyPatch) -> None:
     """The released code's current version encodes a caption from its image's vector once expansion is on."""
-    monkeypatch.setattr(run, "DENSE_WORK", 99.0)
+    monkeypatch.setattr(loss, "DENSE_WORK", 99.0)
     model = head(double=True)
     images, texts, own = batch(double=True)
     for expanded in (False, True):

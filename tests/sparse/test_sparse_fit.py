@@ -12,8 +12,7 @@ from sparse_toys import head, planted, recipe, train
 from refusals import refused
 from visir.errors import ConfigurationError
 from visir.sparse.run import SparseLearner, validate
-from visir.training.loop import FitResult, TrainingError
-from visir.training.state import Training
+from visir.training.loop import FitResult, Training, TrainingError
 from visir.training.trained import STATE_FILE, STEPS_FILE, read_steps
 
 TRAIN, VALIDATION = planted(100, seed=1), planted(40, seed=2)

@@ -9,8 +9,7 @@ import torch
 from sparse_toys import PIECES, batch, head
 
 from visir.sparse.expansion import ExpansionSample, allowed
-from visir.sparse.run import score, score_active
-from visir.training.losses import SparseLoss, eta_at
+from visir.sparse.loss import SparseLoss, eta_at, score, score_active
 
 Rows = list[list[float]]
 
@@ -54,7 +53,7 @@ def slowly(image: Rows, text: Rows, z_image: Rows, z_text: Rows, tau: float, bal
 def test_value_and_gradient_are_those_of_the_loops(
     way: object, tau: float, balance: float, eta: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("visir.sparse.run.DENSE_WORK", 99.0)  # the loops over active terms, whatever the share
+    monkeypatch.setattr("visir.sparse.loss.DENSE_WORK", 99.0)  # the loops over active terms, whatever the share
     model = head(double=True)
     images, texts, own = batch(4, double=True)
     drawn = ExpansionSample(torch.tensor([True, False, False, True]), torch.arange(len(PIECES)) % 7 != 0)

@@ -10,7 +10,7 @@ import torch
 from visir.encoders.towers.base import Head, HeadSpec, Tower
 from visir.records import Modality
 from visir.training.inputs import TrainingExamples, VectorSource
-from visir.training.losses import Objective, build_objective
+from visir.training.objective import Objective, build_objective
 from visir.training.recipe import Recipe
 
 IMAGE, TEXT, TARGET = 24, 20, 6

@@ -12,11 +12,10 @@ from planted import objective, planted, recipe, towers
 from torch import nn
 
 from visir.training.learner import DualEncoder
-from visir.training.loop import close_epoch, updates
+from visir.training.loop import Training, close_epoch, updates
 from visir.training.optimiser import Moved, Moving, RunningMean, parameters_of, snapshot_steps
 from visir.training.processes import Processes
 from visir.training.recipe import Averaging
-from visir.training.state import Training
 
 
 def test_five_over_the_last_tenth_by_hand() -> None:

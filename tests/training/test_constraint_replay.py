@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from visir.training.losses import Constraint
+from visir.training.objective import Constraint
 
 BOUNDS = {
     "swa_coco_ltd_constraint_b005_tl": 0.05,

@@ -14,7 +14,7 @@ from torch.func import functional_call
 
 from refusals import refused
 from visir.errors import ConfigurationError
-from visir.training.losses import ITD, LTD, ITDSettings, LTDSettings
+from visir.training.objective import ITD, LTD, ITDSettings, LTDSettings
 
 
 def affine(weights, biases, vector):

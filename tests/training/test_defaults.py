@@ -6,22 +6,20 @@ import inspect
 
 import pytest
 
+from visir.sparse.loss import SparseLoss
 from visir.sparse.recipe import LossSettings
 from visir.training.losses import (
-    IFM,
-    IFMSettings,
     InfoNCE,
     InfoNCESettings,
-    LTDSettings,
     MultiPositive,
     MultiPositiveSettings,
     OwnScale,
     Sigmoid,
     SigmoidSettings,
-    SparseLoss,
     Triplet,
     TripletSettings,
 )
+from visir.training.objective import IFM, IFMSettings, LTDSettings
 from visir.training.settings import Settings
 
 

@@ -13,7 +13,7 @@ from torch.nn import functional
 from refusals import refused
 from visir.errors import EmbeddingError
 from visir.records import TokenVectors
-from visir.training.examples import SetSource
+from visir.training.examples import Sets, SetSource
 from visir.training.inputs import EpochRandom
 from visir.training.losses import FILIP
 from visir.training.similarities import VectorPairs, best_matches
@@ -111,7 +111,7 @@ def test_one_vector_each_is_infonce() -> None:
 def test_sets_are_drawn_from_one_view_and_padded_to_the_longest_of_the_split() -> None:
     first = TokenVectors.of([np.full((count, 3), count, np.float32) for count in (2, 1, 4)])
     second = TokenVectors.of([np.full((count, 3), -count, np.float32) for count in (2, 1, 4)])
-    source = SetSource([first, second])
+    source = SetSource([Sets(first), Sets(second)])
     rows = np.array([1, 0, 1])
     plain = source.batch(rows)
     assert plain["vectors"][:, 0].tolist() == [1, 2, 2, 1]

@@ -1,8 +1,9 @@
-"""Hard negatives as candidates of InfoNCE and the triplet loss: the equations in loops, and sentence-transformers."""
+"""Hard negatives as candidates of InfoNCE, IFM and the triplet loss: equations in loops, and sentence-transformers."""
 
 from __future__ import annotations
 
 import cmath
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import torch
 from equations import assert_is, batch, cosines, dot, pairs, unit
 
 from visir.training.losses import InfoNCE, Triplet
+from visir.training.objective import IFM
 
 
 def hard_batch(seed: int, n: int = 5, d: int = 3):
@@ -32,23 +34,29 @@ def others(i, scores, owners, query, hard, rows, false_negatives):
     return [scores[j] for j in kept] + more
 
 
+@pytest.mark.parametrize("epsilon", [None, 0.3])
 @pytest.mark.parametrize("false_negatives", ["masked", "kept"])
-def test_infonce_over_the_batch_and_the_hard_ones(false_negatives: str) -> None:
+def test_infonce_and_ifm_over_the_batch_and_the_hard_ones(false_negatives: str, epsilon: float | None) -> None:
     images, texts, owners, hard, rows, hard_images, of = hard_batch(3)
 
     def reference(i, t, h, a):
+        moves = [0.0] if epsilon is None else [0.0, epsilon]
+        return sum(moved(move, i, t, h, a) for move in moves) / len(moves)
+
+    def moved(move, i, t, h, a):
         total, table = 0.0, cosines(i, t)
         for row in range(len(i)):
-            own = cmath.exp(table[row][row] / 0.2)
+            own = cmath.exp((table[row][row] - move) / 0.2)
             for query, scores, more, belong in (
                 (i[row], table[row], h, rows),
                 (t[row], [line[row] for line in table], a, of),
             ):
                 wrong = others(row, scores, owners, query, more, belong, false_negatives)
-                total -= cmath.log(own / (own + sum(cmath.exp(one / 0.2) for one in wrong))) / 2
+                total -= cmath.log(own / (own + sum(cmath.exp((one + move) / 0.2) for one in wrong))) / 2
         return total / len(i)
 
-    loss = InfoNCE(0.2, false_negatives=false_negatives)
+    kind = InfoNCE if epsilon is None else partial(IFM, epsilon=epsilon)
+    loss = kind(0.2, false_negatives=false_negatives)
     assert_is(
         reference,
         lambda i, t, h, a: loss(

@@ -204,8 +204,8 @@ def test_shortcuts_stand_on_negatives_too(tmp_path: Path) -> None:
 
 def test_faults_say_what_takes_negatives(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError) as caught:
-        visir.train("scenes-heads", set={"negatives.mined.count": 1, "objective.name": "ifm"}, **SMALL)
-    assert "negatives: objective.name = 'ifm' takes none; infonce, triplet, sigmoid, multi-positive do" in str(
+        visir.train("scenes-heads", set={"negatives.mined.count": 1, "objective.name": "cosine"}, **SMALL)
+    assert "negatives: objective.name = 'cosine' takes none; infonce, ifm, triplet, sigmoid, multi-positive do" in str(
         caught.value
     )
     with pytest.raises(ConfigurationError, match=r"'char_swap' leaves a caption right for its picture; those that do"):

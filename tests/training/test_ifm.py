@@ -10,7 +10,8 @@ from equations import assert_is, batch, cosines, dot, infonce, pairs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from visir.training.losses import IFM, Cosine, InfoNCE
+from visir.training.losses import Cosine, InfoNCE
+from visir.training.objective import IFM
 
 
 def reference(images, texts, owners, temperature, epsilon, false_negatives):

@@ -16,7 +16,7 @@ from visir.encoders.models.sentence import packaged_model
 from visir.encoders.towers.base import Head, HeadSpec, SetTower
 from visir.errors import ConfigurationError, EncoderError
 from visir.records import MultiVectorEmbeddings, TokenVectors
-from visir.training.examples import SetSource, SetsWithWholes
+from visir.training.examples import Sets, SetSource
 from visir.training.recipe import read_recipe
 from visir.training.shipped import find_recipe
 
@@ -168,7 +168,7 @@ def test_a_set_tower_by_hand() -> None:
 
 def test_each_item_keeps_its_whole_under_its_view() -> None:
     sets = TokenVectors.of([[[1, 0], [0, 1]], [[3, 4]]])
-    views = [SetsWithWholes(sets, np.array([[value], [10 + value]], np.float32)) for value in (1, 2)]
+    views = [Sets(sets, np.array([[value], [10 + value]], np.float32)) for value in (1, 2)]
     batch = SetSource(views).batch(np.array([1, 0]))
     assert batch["whole"].tolist() == [[11.0], [1.0]]
     assert batch["vectors"].tolist() == [[3.0, 4.0], [1.0, 0.0], [0.0, 1.0]]

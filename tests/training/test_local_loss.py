@@ -21,6 +21,7 @@ from visir.training.similarities import OwnQueries
 KINDS: tuple[dict[str, Any], ...] = (
     {"name": "infonce", "learn_temperature": True},
     {"name": "infonce", "false_negatives": "kept"},
+    {"name": "ifm", "epsilon": 0.2},
     {"name": "sigmoid"},
     {"name": "sigmoid", "false_negatives": "positives"},
     {"name": "multi-positive", "learn_temperature": True},

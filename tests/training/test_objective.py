@@ -10,17 +10,8 @@ import torch
 from equations import batch, cosines, dot, infonce, pairs
 
 from visir.errors import ConfigurationError
-from visir.training.losses import (
-    Auxiliary,
-    CosineSettings,
-    IFMSettings,
-    InfoNCESettings,
-    ITDSettings,
-    LTDSettings,
-    Objective,
-    TripletSettings,
-    build_objective,
-)
+from visir.training.losses import CosineSettings, InfoNCESettings, TripletSettings
+from visir.training.objective import Auxiliary, IFMSettings, ITDSettings, LTDSettings, Objective, build_objective
 
 
 def built(contrastive, **auxiliary) -> Objective:

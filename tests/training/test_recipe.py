@@ -9,7 +9,8 @@ import pytest
 
 from refusals import refused
 from visir.errors import ConfigurationError, VisirError
-from visir.training.losses import IFMSettings, InfoNCESettings, TripletSettings
+from visir.training.losses import InfoNCESettings, TripletSettings
+from visir.training.objective import IFMSettings
 from visir.training.recipe import GRU, FrozenTexts, SmallCNN, expand, read_recipe
 from visir.training.settings import to_toml
 from visir.training.shipped import find_recipe, shipped_recipes, summary
@@ -290,3 +291,54 @@ def test_the_first_sentence_says_what_a_recipe_is(tmp_path: Path) -> None:
     opening = "# visir train x\n#\n# VSE++ (Faghri et al. 2018), COCO,\n# from scratch. Published: 1.0.\n#\n# More.\n"
     assert summary(write(tmp_path, "x.toml", opening)) == "VSE++ (Faghri et al. 2018), COCO, from scratch."
     assert all(summary(path) for path in shipped_recipes().values())
+
+
+TRUSTED = """
+name = "theirs"
+[image]
+tower = "frozen"
+encoder = "{0}"
+[text]
+tower = "frozen"
+encoder = ["bow:64", "{0}"]
+"""
+
+
+@pytest.mark.parametrize("model", ["theirs/model?code=trusted", "vllm:http://127.0.0.1:9/v1"])
+def test_a_recipe_of_somebody_else_lets_no_code_run(tmp_path: Path, model: str) -> None:
+    from visir.encoders.devices import CodeNotTrustedError
+
+    path = tmp_path / "theirs.toml"
+    path.write_text(TRUSTED.format(model))
+    with refused(CodeNotTrustedError, "theirs.toml", model):
+        read_recipe(path)
+    with refused(CodeNotTrustedError, "theirs.toml", model):  # what is written over it is not all of it
+        read_recipe(path, ["image.encoder=pixels"])
+    assert read_recipe(path, ["image.encoder=pixels", "text.encoder=bow:64"]).name == "theirs"
+    # Who names the model has read its code.
+    named = model.replace("theirs", f"mine-{tmp_path.name}").replace(":9", ":8")
+    path.write_text(TRUSTED.format(named))
+    assert read_recipe(path, [f"image.encoder={named}"]).name == "theirs"
+
+
+@pytest.mark.parametrize(
+    "text", ["optimiser.rate=inf", "schedule.warmup=inf", "objective.temperature=nan", f"seed={2**63}"]
+)
+def test_numbers_that_nothing_computes_with_are_refused(text: str) -> None:
+    with refused(ConfigurationError, f"--set {text}"):
+        read_recipe(find_recipe("scenes-heads"), [text])
+
+
+def test_recipes_of_sparse_heads_and_of_categories_let_no_code_run_either(tmp_path: Path) -> None:
+    from visir.encoders.devices import CodeNotTrustedError
+    from visir.products.model import read_categories_recipe
+    from visir.sparse.recipe import read_sparse_recipe
+
+    model = "their/model?code=trusted"
+    sparse = write(tmp_path, "sparse.toml", f'name = "theirs"\nencoder = "{model}"\n')
+    categories = write(tmp_path, "categories.toml", f'name = "theirs"\n[encoders]\nimage = "{model}"\n')
+    for read, path in ((read_sparse_recipe, sparse), (read_categories_recipe, categories)):
+        with refused(CodeNotTrustedError, path.name, model):
+            read(path)
+    assert read_sparse_recipe(sparse, ["encoder=pixels"]).encoder == "pixels"
+    assert read_categories_recipe(categories, ["encoders.image=pixels"]).encoders.image == "pixels"

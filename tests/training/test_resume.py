@@ -21,10 +21,9 @@ from visir.errors import ConfigurationError, VisirError
 from visir.storage.disk import files_below
 from visir.storage.manifest import LOG
 from visir.training.learner import DualEncoder
-from visir.training.loop import FitResult, fit
+from visir.training.loop import FitResult, fit, is_full, load_state, save_state, writing_into
 from visir.training.recipe import Recipe
-from visir.training.state import is_full, load_state, save_state
-from visir.training.trained import STATE_FILE, STEPS_FILE, Epoch, Step, StepLog, read_steps, writing_into
+from visir.training.trained import STATE_FILE, STEPS_FILE, Epoch, Step, StepLog, read_steps
 
 TRAIN, VALIDATION = planted(80, seed=1, views=2, targets=True), planted(30, seed=2)
 EVERYTHING: dict[str, Any] = {
@@ -192,7 +191,6 @@ def test_a_state_from_before_a_key_was_there_goes_on(tmp_path: Path, monkeypatch
     tensors, notes = load_state(tmp_path / STATE_FILE)
     del notes["recipe"]["objective"]["local_loss"]
     with writing_into(tmp_path) as folder:
-        assert folder is not None
         save_state(folder, tensors, notes)
     with refused(ConfigurationError, "recipe.objective.local_loss", "interrupted with False", "now True"):
         run(local, tmp_path, resume=True)
@@ -205,10 +203,48 @@ def test_a_state_with_a_key_that_is_gone_is_refused(tmp_path: Path) -> None:
     tensors, notes = load_state(tmp_path / STATE_FILE)
     notes["recipe"]["optimiser"]["momentum"] = 0.9
     with writing_into(tmp_path) as folder:
-        assert folder is not None
         save_state(folder, tensors, notes)
     with refused(ConfigurationError, "recipe.optimiser.momentum", "interrupted with 0.9", "now None"):
         run(settings, tmp_path, resume=True)
+
+
+@pytest.mark.parametrize("what", ["scaler", "running", "a weight"])
+def test_a_state_that_another_version_wrote_is_refused(tmp_path: Path, what: str) -> None:
+    settings = recipe(optimiser={"epochs": 1})
+    run(settings, tmp_path)
+    tensors, notes = load_state(tmp_path / STATE_FILE)
+    if what == "running":
+        notes["running"]["beats"] = 1
+    elif what == "scaler":
+        del notes["scaler"]
+    else:
+        del tensors[next(name for name in tensors if name.startswith("now/"))]
+    with writing_into(tmp_path) as folder:
+        save_state(folder, tensors, notes)
+    with refused(VisirError, "state.safetensors", code="state-of-another-version"):
+        run(settings, tmp_path, resume=True)
+
+
+def test_another_torch_is_told(tmp_path: Path) -> None:
+    settings = recipe(optimiser={"epochs": 1})
+    run(settings, tmp_path)
+    tensors, notes = load_state(tmp_path / STATE_FILE)
+    with writing_into(tmp_path) as folder:
+        save_state(folder, tensors, {**notes, "torch": "1.13.0"})
+    with pytest.warns(UserWarning, match=rf"begun with torch 1\.13\.0, goes on with {torch.__version__[:3]}"):
+        run(settings, tmp_path, resume=True)
+    with writing_into(tmp_path) as folder:  # earlier versions did not note it
+        save_state(folder, tensors, {name: note for name, note in notes.items() if name != "torch"})
+    run(settings, tmp_path, resume=True)
+
+
+def test_a_log_of_steps_that_somebody_changed_is_refused(tmp_path: Path) -> None:
+    settings = recipe(optimiser={"epochs": 1})
+    run(settings, tmp_path)
+    (tmp_path / STEPS_FILE).write_text("hello\n")
+    with refused(VisirError, "steps.jsonl, line 1", code="log-of-steps-changed"):
+        run(settings, tmp_path, resume=True)
+    assert (tmp_path / STEPS_FILE).read_text() == "hello\n"
 
 
 def test_without_resume_it_begins_anew(tmp_path: Path) -> None:
@@ -248,7 +284,7 @@ def _with_a_broken_writer(folder: Path, patch: pytest.MonkeyPatch, settings: Rec
             Path(filename).write_bytes(b"half")
             raise fault
 
-        patch.setattr("visir.training.state.save_file", half)
+        patch.setattr("visir.training.loop.save_file", half)
 
     with pytest.raises(VisirError) as caught:
         run(settings, folder, report=fill)
@@ -338,14 +374,6 @@ def test_room_is_made_only_where_it_is_short(fault: Exception, room: bool) -> No
 
 def test_a_state_with_an_altered_number_is_refused(tmp_path: Path) -> None:
     """No manifest names the state while a training goes on: it carries a hash of its own."""
-    import contextlib
-    from types import SimpleNamespace
-
-    import torch
-
-    from visir.errors import VisirError
-    from visir.training.state import load_state, save_state
-
     path = tmp_path / "state.safetensors"
     tensors = {
         "a": torch.ones(3),
@@ -353,8 +381,8 @@ def test_a_state_with_an_altered_number_is_refused(tmp_path: Path) -> None:
         "c": torch.tensor(7),
         "d": torch.ones(0),
     }
-    folder = SimpleNamespace(saving=lambda: contextlib.nullcontext(path), state=path)
-    save_state(folder, tensors, {"step": 3})  # type: ignore[arg-type]
+    with writing_into(tmp_path) as folder:
+        save_state(folder, tensors, {"step": 3})
     read, notes = load_state(path)
     assert notes == {"step": 3} and all(torch.equal(read[name], tensor) for name, tensor in tensors.items())
     data = bytearray(path.read_bytes())

@@ -200,6 +200,28 @@ def test_a_refused_resumption_leaves_the_recipe_of_the_state(tmp_path: Path) -> 
     assert read_recipe(tmp_path / "out" / "recipe.toml") == small()
 
 
+def test_a_picture_that_changed_since_the_state_is_another_training(tmp_path: Path) -> None:
+    """Half of such a training would be over other vectors than the rest."""
+
+    def stop(_: Epoch) -> None:
+        raise InterruptedError
+
+    rows = ["image,caption,split"]
+    for number in range(8):
+        Image.new("RGB", (70, 70), (25 * number, 0, 99)).save(tmp_path / f"{number}.png")
+        rows.append(f"{number}.png,thing {number},{'train' if number < 6 else 'val'}")
+    (tmp_path / "pairs.csv").write_text("\n".join(rows))
+    recipe = small(data={"collection": str(tmp_path / "pairs.csv")}, optimiser={"epochs": 2, "batch": 4})
+    with pytest.raises(InterruptedError):
+        train(recipe, out=tmp_path / "out", report=stop)
+    before = (tmp_path / "0.png").read_bytes()
+    Image.new("RGB", (70, 70), (0, 200, 0)).save(tmp_path / "0.png")
+    with refused(ConfigurationError, "examples.train.pictures"):
+        train(recipe, out=tmp_path / "out", resume=True)
+    (tmp_path / "0.png").write_bytes(before)
+    train(recipe, out=tmp_path / "out", resume=True)
+
+
 def test_a_full_disk_at_the_very_end_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")

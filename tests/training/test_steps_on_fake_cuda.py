@@ -17,10 +17,9 @@ from visir.encoders.towers.base import Head, HeadSpec, Tower, to_device
 from visir.encoders.towers.resnet import ResNetBackbone
 from visir.training.inputs import TrainingExamples
 from visir.training.learner import DualEncoder
-from visir.training.loop import TrainingError, update
+from visir.training.loop import Training, TrainingError, update
 from visir.training.optimiser import Precision, parameters_of
 from visir.training.processes import Processes, Share
-from visir.training.state import Training
 
 OBJECTIVES: dict[str, dict[str, Any]] = {
     "infonce": {"objective": {"name": "infonce", "temperature": 0.07, "learn_temperature": True}},

@@ -26,7 +26,7 @@ from visir.encoders.towers.pretrained_backbone import PretrainedBackbone
 from visir.errors import ConfigurationError, VisirError
 from visir.files import data_directory
 from visir.training.learner import DualEncoder
-from visir.training.losses import Auxiliary, build_objective
+from visir.training.objective import Auxiliary, build_objective
 from visir.training.optimiser import Precision
 from visir.training.similarities import VectorPairs
 from visir.training.trainer_losses import ObjectiveLoss, checked
@@ -167,7 +167,7 @@ def test_negatives_in_further_columns_are_candidates_of_the_anchor(folder: Path)
     both = torch.nn.functional.cross_entropy(to_all, own), torch.nn.functional.cross_entropy(to_all[:, :4].T, own)
     assert float(loss.compute_loss_from_embeddings(vectors)) == pytest.approx(float(sum(both)) / 2, rel=1e-5)
     with refused(ConfigurationError, code="loss-without-negatives"):
-        ObjectiveLoss(model, "ifm").compute_loss_from_embeddings(vectors)
+        ObjectiveLoss(model, "cosine").compute_loss_from_embeddings(vectors)
 
 
 def test_what_is_missing_is_said(folder: Path) -> None:

@@ -114,11 +114,11 @@ SHARED = "shared"
 """The folder of what several studies use: trainings, sessions of a log."""
 
 
-def saved_cells(study: Study, name: str, scale: str, out: Path) -> list[TableCell]:
+def saved_cells(study: Study, name: str, scale: str, out: Path, reading: str | None = None) -> list[TableCell]:
     """All cells of a scale in the order of the study's file; cells that are not on disk are "not run"."""
     folder = StudyFolder(out / name / scale)
     cells = []
-    for experiment, new_cell in _cells(study, scale):
+    for experiment, new_cell in _cells(study, scale, reading):
         cell = folder.load(new_cell)
         # A cell that was tried has its own reason.
         lacks = missing(experiment) if cell.state == "not run" and not cell.reason else []
@@ -126,21 +126,23 @@ def saved_cells(study: Study, name: str, scale: str, out: Path) -> list[TableCel
     return cells
 
 
-def lacking(study: Study, scale: str) -> dict[str, list[str]]:
+def lacking(study: Study, scale: str, reading: str | None = None) -> dict[str, list[str]]:
     """The data that a scale lacks: requirement in words → the rows that need it, in the order of the study's file."""
     rows: dict[str, list[str]] = {}
-    for experiment in study.experiments(scale):
+    for experiment in study.experiments(scale, reading):
         for requirement in missing(experiment):
             rows.setdefault(requirement, []).append(experiment.row)
     return rows
 
 
-def run_study(study: Study, name: str, scale: str, out: Path, *, jobs: int | None = None) -> list[TableCell]:
-    """Run every cell that is not done."""
+def run_study(
+    study: Study, name: str, scale: str, out: Path, *, jobs: int | None = None, reading: str | None = None
+) -> list[TableCell]:
+    """Run every cell that is not done, or those of one reading."""
     # A cell that lacks data, or whose data does not hold what it needs, is "not run", with the reason. A cell that
     # fails is saved with the reason and tried again next time; the others go on.
-    pairs = _cells(study, scale)
-    lacks = lacking(study, scale)
+    pairs = _cells(study, scale, reading)
+    lacks = lacking(study, scale, reading)
     if lacks and all(missing(experiment) for experiment, _ in pairs):
         raise CollectionError(
             f"{study.paper}, scale {scale}: nothing of it can be run here. It lacks:\n"
@@ -149,7 +151,7 @@ def run_study(study: Study, name: str, scale: str, out: Path, *, jobs: int | Non
         )
     put(out, STUDIES, {})
     folder, locks = StudyFolder(out / name / scale), FolderLocks()
-    table, judged = study.table(), study.scale(scale).data == "same"
+    table, data = study.table(), study.scale(scale).data
     decimals = table.decimals if isinstance(table, Published) else 2
     waiting = [pair for pair in pairs if not missing(pair[0]) and folder.load(pair[1]).state != "done"]
     with Progress(name, len(waiting), "cells") as advance, ThreadPoolExecutor(jobs or usable_cores()) as pool:
@@ -157,12 +159,13 @@ def run_study(study: Study, name: str, scale: str, out: Path, *, jobs: int | Non
         def carry_out(pair: tuple[Experiment, TableCell]) -> None:
             experiment, cell = pair
             row, work = study.row(cell.system, cell.collection), folder.work_folder(cell)
+            judged = (experiment.data or data) == "same"
             context = ExperimentContext(work, out / SHARED, cell.seed, row, decimals, judged, locks)
             folder.save(_finished(experiment, cell, context))
 
         for _ in pool.map(carry_out, waiting):
             advance()
-    return saved_cells(study, name, scale, out)
+    return saved_cells(study, name, scale, out, reading)
 
 
 def _finished(experiment: Experiment, cell: TableCell, context: ExperimentContext) -> TableCell:
@@ -189,8 +192,8 @@ def _finished(experiment: Experiment, cell: TableCell, context: ExperimentContex
     )
 
 
-def _cells(study: Study, scale: str) -> Sequence[tuple[Experiment, TableCell]]:
+def _cells(study: Study, scale: str, reading: str | None) -> Sequence[tuple[Experiment, TableCell]]:
     """Every experiment with every seed; seeds outermost, so that a whole table of one seed is there early."""
-    experiments = study.experiments(scale)
+    experiments = study.experiments(scale, reading)
     seeds = study.scale(scale).seeds
     return [(experiment, TableCell.of(experiment, seed)) for seed in seeds for experiment in experiments]

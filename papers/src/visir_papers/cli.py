@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A study: visir papers list.", show_default=False)]
 Out = Annotated[Path, out_option("the folder of all studies")]
+Reading = Annotated[
+    str | None,
+    typer.Option(help='Where a text and its table differ, one reading of the protocol: "as published". Default: all.'),
+]
 _OUT = Path("runs/studies")
 _WIDTH = 130
 """Tables of the papers are wide; a narrower terminal breaks lines, which is better than broken words."""
@@ -78,6 +82,10 @@ def show_command(name: Name) -> None:
             f"?: {', '.join(filter(None, (doubt.row, doubt.column)))}: {doubt.reason}" for doubt in plain.doubtful
         ]
         _print(Table.of(columns, marked, caption=plain.title, notes=notes))
+    for finding in study.findings:
+        output.text(f"→ Text and print disagree. {finding}")
+    for reading, sentence in study.readings.items():
+        output.text(f"{reading}: {sentence}")
     if study.not_built:
         output.text(f"not built yet: {study.not_built}")
     for scale in study.scales:
@@ -94,6 +102,7 @@ def run_command(
     out: Out = _OUT,
     jobs: JobsOption = None,
     dry_run: DryRunOption = False,
+    reading: Reading = None,
 ) -> None:
     """Run a study at a scale. Finished cells stay: after an interruption the same command goes on."""
     import visir_papers.study as papers
@@ -108,12 +117,14 @@ def run_command(
         if everything and scale in papers.SCALES and scale not in study.scales:
             output.line(f"{name}: {study.not_built or f'no scale {scale}'}")
             continue
+        if everything and reading is not None and reading not in study.readings:
+            continue
         study.scale(scale)
         if dry_run:
-            _show_scale(study, scale)
+            _show_scale(study, scale, reading)
             continue
         try:
-            comparison = run(name, scale, out=out, jobs=jobs)
+            comparison = run(name, scale, out=out, jobs=jobs, reading=reading)
         except VisirError as fault:
             if not everything:
                 raise
@@ -132,20 +143,23 @@ def compare_command(
     name: Name,
     scale: Annotated[str | None, typer.Option(help="The scale. Default: every one that was run.")] = None,
     out: Out = _OUT,
+    reading: Reading = None,
 ) -> None:
     """Compare measured with published values: values, orders, the verdicts, and the nearest reading."""
     from visir_papers.reports.tables import tables_of
     from visir_papers.status import comparisons, show
 
-    shown = comparisons(name, scale, out=out)
-    for comparison in shown:
+    status = show(name, out=out, reading=reading)
+    for comparison in comparisons(status, name, scale, out):
         for table in tables_of(comparison):
             _print(table)
         for cell, sentence in comparison.explained:
             output.text(f"→ {cell}: {sentence}")
         for row, sentence in comparison.row_annotations:
             output.text(f"→ R@10 is R@5. {row}: {sentence}")
-    for verdict in show(name, out=out).verdicts:
+    for finding in status.study.findings:
+        output.text(f"→ Text and print disagree. {finding}")
+    for verdict in status.verdicts:
         output.text(f"{verdict.question}: {verdict.answer}: {verdict.reason}", "bold")
 
 
@@ -162,17 +176,17 @@ def report_command(out: Out = _OUT) -> None:
     output.line(f"report: {page}")
 
 
-def _show_scale(study: Study, name: str) -> None:
+def _show_scale(study: Study, name: str, reading: str | None = None) -> None:
     """What a scale does, on what hardware, and what data it lacks."""
     from visir_papers.cells import lacking
 
-    scale, experiments = study.scale(name), study.experiments(name)
+    scale, experiments = study.scale(name), study.experiments(name, reading)
     output.line(f"\n{study.paper}, {name}: {scale.description}")
     seeds = ", ".join(map(str, scale.seeds))
     output.line(f"  {len(experiments)} cells, seeds {seeds}; {scale.hardware}, about {_time(scale.hours)}")
     for experiment in experiments:
         output.line(f"  - {experiment.row}: {experiment.describe()}")
-    lacks = lacking(study, name)
+    lacks = lacking(study, name, reading)
     for requirement, rows in lacks.items():
         output.line(f"  lacks {requirement}\n    for {len(rows)} of {len(experiments)}: {'; '.join(rows)}")
     if not lacks:

@@ -9,12 +9,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
 from visir.errors import ConfigurationError, VisirError, nearest
 from visir.evaluation.published import PublishedRow
 from visir.files import read_bytes
 from visir.training.settings import Settings
 from visir_papers.draws import Draws
+
+Data = Literal["generated", "other", "quoted", "same"]
+"""What data a scale or a cell has. "same", that of the table: values are judged. "other", real data of another
+collection or split, and "generated" scenes: only the order of systems is compared. "quoted", the authors' own numbers:
+nothing is measured, and only what the paper says of them is checked."""
 
 
 class Experiment(Settings):
@@ -23,6 +29,7 @@ class Experiment(Settings):
     system: str  # the system in the published table that the cell fills, or stands for on other data
     collection: str = ""  # the collection in that table; "" where the table names none
     needs: tuple[str, ...] = ()  # names in `data_requirements.toml`: data and weights that are not part of visir
+    data: Data | None = None  # where the cell's data is not that of its scale
 
     @property
     def row(self) -> str:
@@ -118,7 +125,9 @@ class DataRequirement:
             return False
         from huggingface_hub import try_to_load_from_cache
 
-        return isinstance(try_to_load_from_cache(self.model, "config.json"), str)
+        # A model of sentence-transformers may have no `config.json` at the top.
+        files = ("config.json", "modules.json")
+        return any(isinstance(try_to_load_from_cache(self.model, file), str) for file in files)
 
     def __str__(self) -> str:
         from visir.training.recipe import expand

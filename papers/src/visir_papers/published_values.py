@@ -14,7 +14,7 @@ from visir.evaluation.published.judge import measure_of
 from visir.evaluation.results import Evaluation
 from visir.records import Result
 from visir_papers.draws import Draws, finite, unit_sums
-from visir_papers.experiment import ExperimentContext
+from visir_papers.experiment import ExperimentContext, Measurement
 from visir_papers.figures import Figure, plotted
 
 ValueKey = tuple[str, str, str]
@@ -72,6 +72,20 @@ def nearest_reading(evaluation: Evaluation, context: ExperimentContext) -> str:
     except VisirError as fault:
         return f"not explained: {fault.message}"
     return " ".join((explanation.sentence, *explanation.remarks))
+
+
+def measured(evaluation: Evaluation, context: ExperimentContext, system: str, **provenance: str) -> Measurement:
+    """What a cell takes from an evaluation: the values of its row with their draws, and where they come from."""
+    result, protocol = evaluation.result, evaluation.result.protocol
+    origin = {"system": system, "collection": protocol.collection, **provenance}
+    return Measurement(
+        values_of(result.aggregates, context.row),
+        {**origin, "fingerprint": protocol.collection_fingerprint[:12]},
+        dict(protocol.card()),
+        nearest_reading(evaluation, context),
+        tuple(note for note in result.notes if not note.startswith("re-ranking: ")),  # which is a time
+        draws=query_draws(result, context.row),
+    )
 
 
 def published_numbers(table: Published | PlainTable | None, systems: SystemAxis = "columns") -> dict[ValueKey, float]:

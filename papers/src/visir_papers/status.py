@@ -122,15 +122,16 @@ def studies() -> StudyList:
     return StudyList(tuple(entries))
 
 
-def show(name: str | Path, *, out: str | Path = OUT) -> StudyStatus:
+def show(name: str | Path, *, out: str | Path = OUT, reading: str | None = None) -> StudyStatus:
     """A study with all results that are on disk: what it claims, its state, comparisons, verdicts.
 
     Args:
         name: Of the study (`visir_papers.studies()`), or its TOML file.
         out: The folder of all studies.
+        reading: Only one reading of the protocol, of a study whose text and print differ (`study.readings`).
 
     Raises:
-        ConfigurationError: There is no study of that name; the hint is the nearest.
+        ConfigurationError: There is no study of that name, or no such reading; the hint is the nearest.
 
     Example:
         >>> import visir_papers
@@ -139,13 +140,25 @@ def show(name: str | Path, *, out: str | Path = OUT) -> StudyStatus:
     """
     require_torch()
     study, named, out = read_study(name), name_of(name), Path(out)
+    study.check_reading(reading)
     every = _all_comparisons(named, study, out)
     comparisons = tuple(part for part in every if part.states["done"] or part.states["failed"])
     counterpart = _all_comparisons(study.counterpart, read_study(study.counterpart), out) if study.counterpart else ()
-    return StudyStatus(named, study, comparisons, verdicts(comparisons, counterpart))
+    answers = verdicts(comparisons, counterpart)
+    if reading is not None:
+        comparisons = tuple(part.part(reading=reading) for part in comparisons)
+        answers = tuple(verdict for verdict in answers if verdict.reading == reading)
+    return StudyStatus(named, study, comparisons, answers)
 
 
-def run(name: str | Path, scale: str = "smoke", *, out: str | Path = OUT, jobs: int | None = None) -> StudyComparison:
+def run(
+    name: str | Path,
+    scale: str = "smoke",
+    *,
+    out: str | Path = OUT,
+    jobs: int | None = None,
+    reading: str | None = None,
+) -> StudyComparison:
     """Run every cell of a study that is not done; after an interruption the same call goes on.
 
     Args:
@@ -153,6 +166,8 @@ def run(name: str | Path, scale: str = "smoke", *, out: str | Path = OUT, jobs: 
         scale: "smoke" (generated data), "replica" (other real data), "logs" (the authors' runs) or "full".
         out: The folder of all studies.
         jobs: How many cells run side by side; by default one per core.
+        reading: Only one reading of the protocol, where what was printed is not what the text says: "as the text says"
+            or "as published" (chapter 2 of the thesis).
 
     Returns:
         What was measured beside what is printed. `cells` are all cells of the scale; one that failed or lacks data
@@ -163,27 +178,29 @@ def run(name: str | Path, scale: str = "smoke", *, out: str | Path = OUT, jobs: 
     """
     require_torch()
     study = read_study(name)
-    cells = run_study(study, name_of(name), scale, Path(out), jobs=jobs)
-    return compare_cells(name_of(name), study, scale, cells)
+    cells = run_study(study, name_of(name), scale, Path(out), jobs=jobs, reading=reading)
+    return compare_cells(name_of(name), study, scale, cells).part(reading=reading)
 
 
-def compare(name: str | Path, scale: str | None = None, *, out: str | Path = OUT) -> StudyComparison:
+def compare(
+    name: str | Path, scale: str | None = None, *, out: str | Path = OUT, reading: str | None = None
+) -> StudyComparison:
     """What was measured beside what is printed.
 
     Args:
         name: Of the study, or its TOML file.
         scale: Which one; by default the largest that was run. `show(name).comparisons` has them all.
         out: The folder of all studies.
+        reading: Only the rows of one reading of the protocol, as `run` takes it.
 
     Raises:
         VisirError: Nothing of it was run; the hint is the command.
     """
-    return comparisons(name, scale, out=out)[-1]
+    return comparisons(show(name, out=out, reading=reading), name, scale, out)[-1]
 
 
-def comparisons(name: str | Path, scale: str | None = None, *, out: str | Path = OUT) -> list[StudyComparison]:
-    """The same of every scale that was run, the smallest first."""
-    status = show(name, out=out)
+def comparisons(status: StudyStatus, name: str | Path, scale: str | None, out: str | Path) -> list[StudyComparison]:
+    """The scales that were run, the smallest first, or one of them."""
     if scale is not None:
         status.study.scale(scale)
     shown = [comparison for comparison in status.comparisons if scale in (None, comparison.scale)]

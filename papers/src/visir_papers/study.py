@@ -16,9 +16,10 @@ from visir.evaluation.published import PlainTable, Published, PublishedRow, ever
 from visir.plugins import load_target
 from visir.training.settings import Settings, explain_faults, read_layers
 from visir_papers.draws import DrawFigure, Means, TrendCheck
-from visir_papers.experiment import Experiment, data_requirement, data_requirements
+from visir_papers.experiment import Data, Experiment, data_requirement, data_requirements
 from visir_papers.figures import Figure
 from visir_papers.published_values import (
+    STANDS_FOR,
     SystemAxis,
     ValueKey,
     doubts_of,
@@ -129,16 +130,12 @@ DRAWINGS: Mapping[str, DrawFigure] = Targets(
 
 ScaleName = Literal["smoke", "replica", "logs", "full"]
 SCALES: tuple[ScaleName, ...] = get_args(ScaleName)
-Data = Literal["generated", "other", "quoted", "same"]
 
 
 class Scale(Settings):
     """How a table is made at one scale."""
 
-    # "same", the data of the table: values are judged. "other", real data of another collection, and "generated"
-    # scenes: only the order of systems is compared. "quoted", the authors' own numbers: nothing is measured, and only
-    # what the paper says of them is checked.
-    data: Data
+    data: Data  # of its cells, where they do not say otherwise
     description: str  # what is done, in a sentence
     hardware: str = "two cores"  # what it takes
     hours: Annotated[float, Field(gt=0)]  # how long it takes
@@ -170,6 +167,10 @@ class Study(Settings):
     # Values of a figure that the text beside it prints: system → label → value.
     text_values: dict[str, dict[str, float]] = Field(default_factory=dict)
     claims: str  # what the paper says of it, in a sentence or two
+    # Where what was printed is not what the text says: each reading of the protocol, in a sentence. Systems without a
+    # suffix are of the first one, "CLIP · as published" is of the reading "as published".
+    readings: dict[str, str] = Field(default_factory=dict)
+    findings: tuple[str, ...] = ()  # how text, digits and logs disagree, a sentence or two each
     not_built: str = ""  # what visir lacks to run it at all; then there are no scales
     # What is compared in its order: "systems" of a collection under each label; "labels" of a row (which perturbation
     # harms most); "none".
@@ -203,10 +204,32 @@ class Study(Settings):
         """The scales of this study, the smallest first."""
         return tuple(name for name in SCALES if getattr(self, name) is not None)
 
-    def experiments(self, scale: str) -> list[Experiment]:
-        """The experiments of a scale, each once, whatever the seeds."""
+    def experiments(self, scale: str, reading: str | None = None) -> list[Experiment]:
+        """The experiments of a scale, or of one reading at it, each once, whatever the seeds."""
+        self.check_reading(reading)
         experiments = (_experiment(settings, where)[0] for settings, where in _cell_settings(self, scale))
-        return [experiment for experiment in experiments if experiment is not None]
+        return [
+            experiment
+            for experiment in experiments
+            if experiment is not None and reading in (None, self.reading_of(experiment.system))
+        ]
+
+    def reading_of(self, system: str) -> str | None:
+        """The reading of the protocol that a row follows; None in a study with one."""
+        suffix = system.partition(STANDS_FOR)[2]
+        return suffix if suffix in self.readings else next(iter(self.readings), None)
+
+    def groups_of(self, system: str) -> set[tuple[str | None, int]]:
+        """The groups that a row is in: systems of one reading; without `groups` all of them are one."""
+        reading = self.reading_of(system)
+        name = row_of(system) if self.readings else system
+        return {(reading, place) for place, group in enumerate(self.groups or [(name,)]) if name in group}
+
+    def check_reading(self, reading: str | None) -> None:
+        """Refuse a reading that the study does not have."""
+        if reading is not None and reading not in self.readings:
+            hint = nearest(reading, self.readings) if self.readings else "leave the reading out: there is one"
+            raise ConfigurationError(f"{self.paper} has no reading {reading!r}.", hint=hint, code="no-reading")
 
     def table(self) -> Published | PlainTable | None:
         """The published table; None for a figure."""
@@ -264,18 +287,19 @@ class Study(Settings):
         return self._for_rows(doubts_of(self.table(), self.systems_in), rows)
 
     def _for_rows(self, values: dict[ValueKey, T], rows: Sequence[tuple[str, str]]) -> dict[ValueKey, T]:
+        readings: dict[tuple[str, str], list[str]] = {}
+        for system, collection in rows:
+            readings.setdefault((row_of(system), collection), []).append(system)
         if isinstance(self.table(), PlainTable):
             return {
-                (system, collection, label): value
+                (reading, collection, label): value
                 for collection in _collections(rows)
                 for (system, _, label), value in values.items()
+                for reading in readings.get((system, collection), [system])
             }
         collections: dict[str, list[str]] = {}
         for collection in _collections(rows):
             collections.setdefault(row_of(collection), []).append(collection)
-        readings: dict[tuple[str, str], list[str]] = {}
-        for system, collection in rows:
-            readings.setdefault((row_of(system), collection), []).append(system)
         printed: dict[tuple[str, str], dict[str, T]] = {}
         for (system, published, label), value in values.items():
             printed.setdefault((system, published), {})[label] = value
@@ -316,7 +340,7 @@ def read_study(name: str | Path) -> Study:
                 code="no-such-study",
             )
         path = TABLES / f"{name}.toml"
-    layers = read_layers(path, (), find_base=lambda name, path: path.parent / name, kind_of=lambda where: None)
+    layers = read_layers(path, find_base=lambda name, path: path.parent / name)
     faults: list[str] = []
     try:
         study = Study.model_validate(layers.values)

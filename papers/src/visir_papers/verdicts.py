@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import combinations, permutations, product
 from math import factorial
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +20,9 @@ from visir.evaluation.published.denominators import ends_early, remarks
 from visir.evaluation.published.judge import TOLERANCE
 from visir_papers.cells import TableCell
 from visir_papers.draws import DRAWS, SURE, Draws, Means, TrendCheck, difference_interval, few_units
-from visir_papers.published_values import ValueKey
-from visir_papers.study import TREND_CHECKS, Data, Study
+from visir_papers.experiment import Data
+from visir_papers.published_values import ValueKey, row_of
+from visir_papers.study import TREND_CHECKS, Study
 
 # Pairs of a table: which stand in the printed order here, which in the other, and which cannot be told apart.
 
@@ -38,6 +40,11 @@ class PairOrder:
     difference: float | None  # ours of the higher minus ours of the lower; None when one of them was not measured
     # The 95 % interval of `difference` over queries, visitors, folds and seeds; None where the values have no draws.
     interval: Interval | None = None
+
+    @property
+    def systems(self) -> tuple[str, str]:
+        """Both."""
+        return self.higher, self.lower
 
     @property
     def agrees(self) -> bool | None:
@@ -60,7 +67,7 @@ def pairs_of(
     pairs = []
     for (collection, name), members in _sets(study, published).items():
         for first, second in combinations(members, 2):
-            if not are_compared(study.groups, first, second):
+            if not study.groups_of(first) & study.groups_of(second):
                 continue
             gap = published[members[first]] - published[members[second]]
             if gap == 0:
@@ -71,11 +78,6 @@ def pairs_of(
             interval = None if ours is None else difference_interval(draws.get(above), draws.get(below))
             pairs.append(PairOrder(collection, name, higher, lower, ours, interval))
     return tuple(pairs)
-
-
-def are_compared(groups: Sequence[Sequence[str]], first: str, second: str) -> bool:
-    """Whether two systems are in one group; all are where there are no groups."""
-    return not groups or any(first in group and second in group for group in groups)
 
 
 def _sets(study: Study, published: Mapping[ValueKey, float]) -> dict[tuple[str, str], dict[str, ValueKey]]:
@@ -99,18 +101,19 @@ def row_annotations(study: Study, cells: Sequence[TableCell]) -> tuple[tuple[str
     # shows whether the protocol that is thought to be the cause has this effect.
     table = study.table()
     rows = table.rows if isinstance(table, Published) else ()
-    cells_of_row: dict[tuple[str, str], list[TableCell]] = {}
+    cells_of_row: dict[tuple[str, str], dict[str, TableCell]] = {}  # of each reading the first seed
     for cell in cells:
         if cell.state == "done":
-            cells_of_row.setdefault((cell.system, cell.collection), []).append(cell)
+            key = row_of(cell.system), row_of(cell.collection)
+            cells_of_row.setdefault(key, {}).setdefault(cell.system, cell)
     annotated: list[tuple[str, str]] = []
     for row in rows:
         name = f"{row.system}, {row.collection}" if row.collection else row.system
         sentences = [remark.partition(": ")[2] for remark in remarks(row)]
-        for cell in cells_of_row.get((row.system, row.collection), [])[:1]:
+        for system, cell in cells_of_row.get((row.system, row.collection), {}).items():
             ours = _recalls(cell)
             if sentences or any(map(ends_early, ours.values())):
-                sentences.append(_our_values(cell, ours))
+                sentences.append(f"{system}: " * (system != row.system) + _our_values(cell, ours))
         annotated += [(name, " ".join(sentences))] if sentences else []
     return tuple(annotated)
 
@@ -257,6 +260,34 @@ class StudyComparison(Tabular):
         """How many pairs that count have the published order."""
         return sum(bool(pair.agrees) for pair in self.pairs)
 
+    @cached_property
+    def data_of(self) -> dict[tuple[str, str], Data]:
+        """(system, collection) → the data of the row, where it is not that of the scale."""
+        return _data_of(self.cells)
+
+    def part(self, *, data: Data | None = None, reading: str | None = None) -> StudyComparison:
+        """The rows with such data, or that follow a reading of the protocol."""
+        own = self.data if data is None else data
+        if own == self.data and not self.data_of and reading is None:
+            return self
+
+        def is_in(collection: str, *systems: str) -> bool:
+            kinds = {self.data_of.get((system, collection), self.data) for system in systems}
+            kind = kinds.pop() if len(kinds) == 1 else "other"  # a pair of the table's own and of other data
+            return data in (None, kind) and all(reading in (None, self.study.reading_of(each)) for each in systems)
+
+        labels = self.study.pairs == "labels"
+        return replace(
+            self,
+            data=own,
+            cells=tuple(cell for cell in self.cells if is_in(cell.collection, cell.system)),
+            values=tuple(value for value in self.values if is_in(value.collection, value.system)),
+            pairs=tuple(
+                pair for pair in self.pairs if is_in(pair.collection, *([pair.label] if labels else pair.systems))
+            ),
+            trend_checks=self.trend_checks if own == self.data else (),
+        )
+
     @property
     def states(self) -> Counter[str]:
         """How many cells are done, failed, not run."""
@@ -279,9 +310,8 @@ class StudyComparison(Tabular):
     @property
     def explained(self) -> tuple[tuple[str, str], ...]:
         """(cell, sentence): which reading comes nearest, for cells with values that are not reproduced."""
-        if self.data != "same":
-            return ()
-        explained = [cell for cell in self.cells if cell.measured.explained]
+        judged = (cell for cell in self.cells if self.data_of.get((cell.system, cell.collection), self.data) == "same")
+        explained = [cell for cell in judged if cell.measured.explained]
         return tuple(
             (cell.row + f", seed {cell.seed}" * bool(cell.seed), cell.measured.explained) for cell in explained
         )
@@ -314,6 +344,7 @@ def _compared_values(
     by_row: dict[tuple[str, str], list[TableCell]] = {}
     for cell in cells:
         by_row.setdefault((cell.system, cell.collection), []).append(cell)
+    other = _data_of(cells)
     keys: list[ValueKey] = list(published)
     if not published or study.figure is not None or study.text_values:
         measured = [
@@ -323,7 +354,14 @@ def _compared_values(
         ]
         keys = list(dict.fromkeys([*measured, *keys] if study.text_values else [*keys, *measured]))
     doubts = study.doubts(_rows(cells))
-    return tuple(_value(key, published.get(key), by_row.get(key[:2], []), data, doubts.get(key, "")) for key in keys)
+    return tuple(
+        _value(key, published.get(key), by_row.get(key[:2], []), other.get(key[:2], data), doubts.get(key, ""))
+        for key in keys
+    )
+
+
+def _data_of(cells: Sequence[TableCell]) -> dict[tuple[str, str], Data]:
+    return {(cell.system, cell.collection): of for cell in cells if (of := cell.settings.get("data"))}
 
 
 def _value(
@@ -438,79 +476,67 @@ def _measurements(pairs: Sequence[PairOrder]) -> list[tuple[str, str, int]]:
 
 @dataclass(frozen=True, eq=False)
 class _Values:
-    """The values of all systems on one collection under one label: printed ones, ours, and draws of ours."""
+    """The values of all systems on one collection under one label."""
 
-    is_object_centric: bool
+    study: Study
     collection: str
     label: str
-    groups: Sequence[Sequence[str]]
-    published: Mapping[str, float]
-    ours: Mapping[str, float]
-    draws: Mapping[str, Draws]
+    by_system: Mapping[str, ValueComparison]
+
+    def pair(self, higher: str, lower: str) -> PairOrder | None:
+        """Ours of two systems; None where one of them was not measured."""
+        above, below = (self.by_system.get(system) for system in (higher, lower))
+        if above is None or below is None or above.ours is None or below.ours is None:
+            return None
+        interval = difference_interval(above.draws, below.draws)
+        return PairOrder(self.collection, self.label, higher, lower, above.ours - below.ours, interval)
+
+    def compared(self) -> Iterator[tuple[ValueComparison, ValueComparison]]:
+        """The pairs of systems that the study compares."""
+        groups_of = self.study.groups_of
+        pairs = combinations(self.by_system.values(), 2)
+        return (pair for pair in pairs if groups_of(pair[0].system) & groups_of(pair[1].system))
 
 
 def replicated_pairs(comparisons: Sequence[StudyComparison]) -> list[PairOrder]:
     """Pairs with an order printed for scenes, with our difference on single objects."""
-    pairs: list[PairOrder] = []
+    pairs: list[PairOrder | None] = []
     printed: set[tuple[str, str, int]] = set()
     for scenes, objects in _both_kinds(comparisons):
         key = (scenes.collection, scenes.label, id(objects))
         if key in printed:  # of another scale
             continue
         printed.add(key)
-        for first, second in _compared(scenes, scenes.published, objects.ours):
-            gap = scenes.published[first] - scenes.published[second]
-            if gap:
-                pairs.append(_pair(objects, scenes.label, *((first, second) if gap > 0 else (second, first))))
-    return pairs
+        for first, second in scenes.compared():
+            if first.published is not None and second.published is not None and first.published != second.published:
+                order = (first, second) if first.published > second.published else (second, first)
+                pairs.append(objects.pair(order[0].system, order[1].system))
+    return [pair for pair in pairs if pair is not None]
 
 
 def generalised_pairs(comparisons: Sequence[StudyComparison]) -> list[PairOrder]:
     """Pairs that stand in a certain order on scenes here, with our difference on single objects."""
-    pairs: list[PairOrder] = []
+    pairs: list[PairOrder | None] = []
     for scenes, objects in _both_kinds(comparisons):
-        for first, second in _compared(scenes, scenes.ours, objects.ours):
-            order = _pair(scenes, scenes.label, first, second).agrees
-            if order is not None:
-                pairs.append(_pair(objects, scenes.label, *((first, second) if order else (second, first))))
-    return pairs
-
-
-def _pair(values: _Values, label: str, higher: str, lower: str) -> PairOrder:
-    interval = difference_interval(values.draws.get(higher), values.draws.get(lower))
-    difference = values.ours[higher] - values.ours[lower]
-    return PairOrder(values.collection, label, higher, lower, difference, interval)
-
-
-def _compared(scenes: _Values, first: Mapping[str, float], second: Mapping[str, float]) -> Iterator[tuple[str, str]]:
-    """The pairs of systems that are in both, and are compared in the study of scenes."""
-    common = [system for system in first if system in second]
-    return (pair for pair in combinations(common, 2) if are_compared(scenes.groups, *pair))
+        for first, second in scenes.compared():
+            ours = scenes.pair(first.system, second.system)
+            if ours is not None and ours.agrees is not None:
+                pairs.append(objects.pair(*(ours.systems if ours.agrees else ours.systems[::-1])))
+    return [pair for pair in pairs if pair is not None]
 
 
 def _both_kinds(comparisons: Sequence[StudyComparison]) -> Iterator[tuple[_Values, _Values]]:
     """Every collection of scenes beside every collection of single objects, under each label that both have."""
-    values = [of_label for part in comparisons for of_label in _values_of(part)]
-    scenes = [of_label for of_label in values if not of_label.is_object_centric]
-    objects = [of_label for of_label in values if of_label.is_object_centric and of_label.ours]
-    return ((left, right) for left, right in product(scenes, objects) if left.label == right.label)
-
-
-def _values_of(part: StudyComparison) -> Iterator[_Values]:
-    if part.study.pairs != "systems" or not part.study.of_images:
-        return
-    by_label: dict[tuple[str, str], tuple[dict[str, float], dict[str, float], dict[str, Draws]]] = {}
-    for value in part.values:
-        published, ours, draws = by_label.setdefault((value.collection, value.label), ({}, {}, {}))
-        if value.published is not None:
-            published[value.system] = value.published
-        if value.ours is not None:
-            ours[value.system] = value.ours
-        if value.draws is not None:
-            draws[value.system] = value.draws
-    for (collection, label), (published, ours, draws) in by_label.items():
-        is_object_centric = collection in part.study.object_centric
-        yield _Values(is_object_centric, collection, label, part.study.groups, published, ours, draws)
+    kinds: tuple[list[_Values], list[_Values]] = ([], [])
+    for part in comparisons:
+        if part.study.pairs != "systems" or not part.study.of_images:
+            continue
+        by_label: dict[tuple[str, str], dict[str, ValueComparison]] = {}
+        for value in part.values:
+            by_label.setdefault((value.collection, value.label), {})[value.system] = value
+        for (collection, label), by_system in by_label.items():
+            kinds[collection in part.study.object_centric].append(_Values(part.study, collection, label, by_system))
+    return ((scenes, objects) for scenes, objects in product(*kinds) if scenes.label == objects.label)
 
 
 Answer = Literal["yes", "partly", "no", "undecided", "not looked at"]
@@ -533,9 +559,10 @@ GENERALISABLE = "generalisable (ours on scenes and on single objects)"
 class Verdict:
     """The answer to one question about a study, with what it is made from."""
 
-    question: str  # "reproducible: values (same data)" and so on
+    question: str  # "reproducible: values (same data)" and so on, after the reading where a study has several
     answer: Answer  # see `answer_of` and `answer_of_values`
     reason: str  # the counts behind the answer, and what chance would give
+    reading: str | None = None  # of the protocol, where the study has several
 
 
 @dataclass(frozen=True)
@@ -550,12 +577,24 @@ class TreeLeaf:
     in_order: int  # pairs that count and stand in the published order
     counted: int  # pairs that count
     pairs: int  # pairs that were measured
+    reading: str | None = None  # of the protocol, where the study has several
 
 
 def verdicts(
     comparisons: Sequence[StudyComparison], counterpart: Sequence[StudyComparison] = ()
 ) -> tuple[Verdict, ...]:
-    """The verdicts on a study."""
+    """The verdicts on a study; where it has several readings of the protocol, on each of them."""
+    readings: dict[str | None, None] = {reading: None for part in comparisons for reading in part.study.readings}
+    return tuple(
+        replace(verdict, question=f"{reading}, {verdict.question}", reading=reading) if reading else verdict
+        for reading in readings or {None: None}
+        for verdict in _verdicts(
+            [part.part(reading=reading) for part in comparisons], [part.part(reading=reading) for part in counterpart]
+        )
+    )
+
+
+def _verdicts(comparisons: Sequence[StudyComparison], counterpart: Sequence[StudyComparison]) -> list[Verdict]:
     # - values, on the table's own data: which are within 5 % of the printed ones (thesis 2.5.3).
     # - order, on the table's own data: which pairs and statements agree with the paper (2.6, after Voorhees).
     # - the same order on other real data of the kind (Flickr8k for Flickr30k, another shop's log). The thesis has no
@@ -563,9 +602,9 @@ def verdicts(
     # - replicable (RQ1.2): the order that is printed for collections of scenes, on collections of single objects.
     # - generalisable (RQ1.3): our order on collections of scenes, and on those of single objects.
     # The last two are there for a study whose collections, with those of its counterpart, are of both kinds.
-    by_data = {
-        data: [comparison for comparison in comparisons if comparison.data == data]
-        for data in ("same", "quoted", "other", "generated")
+    by_data: dict[Data, list[StudyComparison]] = {
+        data: [part.part(data=data) for part in comparisons if data in (part.data, *part.data_of.values())]
+        for data in get_args(Data)
     }
     answers = [
         _values(by_data["same"]),
@@ -579,7 +618,7 @@ def verdicts(
         answers.append(_pairs_verdict(REPLICABLE, replicated_pairs(real), nothing))
         nothing = "no pair of systems was run on collections of both kinds"
         answers.append(_pairs_verdict(GENERALISABLE, generalised_pairs(real), nothing))
-    return tuple(answers)
+    return answers
 
 
 def answer_of(counts: Agreement) -> Answer:
@@ -612,7 +651,7 @@ def answer_of_values(reproduced: int, judged: int) -> Answer:
     return "yes" if all_of_them else "no" if none else "partly"
 
 
-def tree(comparison: StudyComparison) -> tuple[TreeLeaf, ...]:
+def tree(comparison: StudyComparison, reading: str | None = None) -> tuple[TreeLeaf, ...]:
     """Figure 2.2: task → scene-centric or object-centric → collection, of what was measured; of images only."""
     if not comparison.study.of_images:
         return ()
@@ -635,7 +674,7 @@ def tree(comparison: StudyComparison) -> tuple[TreeLeaf, ...]:
             agreements = [pair.agrees for pair in measured if pair.agrees is not None]
             kind = "object-centric" if collection in comparison.study.object_centric else "scene-centric"
             counts = (_reproduced(judged), len(judged), sum(agreements), len(agreements), len(measured))
-            leaves.append(TreeLeaf(task, kind, collection, *counts))
+            leaves.append(TreeLeaf(task, kind, collection, *counts, reading))
     return tuple(leaves)
 
 
@@ -685,12 +724,11 @@ def _pairs_verdict(question: str, pairs: Sequence[PairOrder], nothing: str) -> V
 def _agreement(comparisons: Sequence[StudyComparison]) -> Agreement:
     """Of all pairs and statements; systems (or labels, where they are compared) are exchanged on all collections."""
     checks: list[TrendCheck] = []
-    blocks: dict[str, list[PairOrder]] = {}
+    blocks: dict[tuple[str | None, int], list[PairOrder]] = {}
     for part in comparisons:
         checks += [check for check in part.trend_checks if check.holds is not None]
         for pair in part.measured_pairs:
-            groups = [str(place) for place, group in enumerate(part.study.groups) if pair.higher in group]
-            blocks.setdefault("".join(groups[:1]), []).append(pair)
+            blocks.setdefault(min(part.study.groups_of(pair.higher), default=(None, -1)), []).append(pair)
     return agreement(list(blocks.values()), checks)
 
 

@@ -175,8 +175,8 @@ def explain(
     Args:
         result: A folder that visir evaluate --out wrote, or a log of the brittleness paper. Left out: the digits alone
             say how many queries there were.
-        published: Published values: a JSON, TOML or CSV file, the name of an installed table, or the values themselves,
-            "t2i R@1=37.82,R@5=82.36". (required)
+        published: Published values: a JSON, TOML or CSV file, a model of the Hub (its folder or its card), the name of
+            an installed table, or the values themselves, "t2i R@1=37.82,R@5=82.36". (required)
         system: The system's name in the published table.
         row: The collection's name in the published table.
         direction: t2i or i2t: explain the values of this direction only. Default: both.
@@ -185,7 +185,7 @@ def explain(
         also: A further split whose vectors are computed, or all. Repeatable. Default: val and test, and whatever a file
             of vectors holds.
         stated: Without a result: a number of queries that a paper states, to be judged too. Repeatable.
-        limit: How many readings are shown. Default: one, or three where none fits.
+        limit: How many readings are shown. Default: one, or two where none fits.
         everything: Show five readings, those that give the same numbers, and what could not be computed.
         out: Where to write: a new folder for the page, the tables and what visir report reads.
     """
@@ -229,7 +229,7 @@ def _explained(explanation: Explanation, limit: int | None, everything: bool) ->
     from visir.reports.report import StudyReport
     from visir.reports.tables import fits_table
 
-    usual = 5 if everything else 1 if explanation.fits[0].fits else 3
+    usual = 5 if everything else 1 if explanation.fits[0].fits else 2
     fits = explanation.fits[: limit or usual]
     readings = [
         {
@@ -245,11 +245,9 @@ def _explained(explanation: Explanation, limit: int | None, everything: bool) ->
     names = ("sentence", "verdict", "accidents", "remarks")
     answered = {name: getattr(explanation, name) for name in names} | {"ranks": explanation.scored}
     parts: list[Table | str] = [fits_table(explanation, limit=len(fits))]
-    if len(fits) > 1:
-        parts.append("Readings, those that fit first (mean relative difference):")
     for number, fit in enumerate(fits, 1):
         exact = f"{fit.reproduced} of {len(fit.values)} to the printed digits"
-        parts.append(f"[{number}] {fit.reading}: {fit.distance:.2%}, {exact}")
+        parts.append(f"[{number}] {fit.reading}: {fit.distance:.2%} off, {exact}")
         if fit.same and everything:
             parts.append(f"    the same numbers come from: {' / '.join(map(str, fit.same))}")
     hidden = len(explanation.fits) - len(fits)

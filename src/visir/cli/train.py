@@ -118,15 +118,14 @@ def _train(
     from visir.threads import launched
     from visir.training.checkpoint import TensorBoard, default_folder
     from visir.training.data import TOWERS
-    from visir.training.run import layout_of
-    from visir.training.run import train as run
+    from visir.training.run import layout_of, train_resolved
 
-    resolved, _ = TOWERS.resolve(recipe, data, options, more=changes)
+    resolved, collection = TOWERS.resolve(recipe, data, options, more=changes)
     folder, layout = out or default_folder(resolved), layout_of(resolved)
     if launched()[0] == 0 and is_made_by_visir(folder, layout.kind.name) and not (folder / _PAGE).exists():
         _report(folder, layout)  # a killed training had written the checkpoint and not its page
     print_epochs(
-        lambda report: run(resolved, out=folder, resume=resume, report=report),
+        lambda report: train_resolved(resolved, collection, folder, resume=resume, report=report),
         folder,
         EpochLines(resolved.optimiser.epochs),
         TensorBoard(folder) if tensorboard else None,

@@ -260,7 +260,7 @@ class Assembly:
     folds: Mapping[str, Sequence[Task]]  # by name: one task per fold
     # A function that gives the same assembly without the broken items of a system.
     rebuild: Callable[[Callable[[Items], pa.StringArray]], Assembly]
-    captions: pa.Table | None = None  # id and image_id of the captions that take part, for a collection
+    captions: pa.Table | None = None  # id and image_id of the captions that take part, for a collection; and `ALIKE`
     collection: Collection | None = None  # the collection that holds the candidates
     notes: tuple[str, ...] = ()  # notes for the reader
     # Conditions of the collection: injected shortcuts, corruptions.
@@ -390,12 +390,25 @@ def _of_collection(
         {name: folded[name][0] if folds == 1 else task(name, chosen) for name in names},
         folded,
         rebuild,
-        chosen.captions.select(["id", "image_id"]),
+        _listed(chosen.captions),
         chosen if gallery == "split" else pool,
         tuple(notes),
         _carried([whole]),
     )
     return assembly
+
+
+ALIKE = "same_text_as"
+"""The column of a result's captions that names the first caption of the same text; absent where all texts differ."""
+
+
+def _listed(captions: pa.Table) -> pa.Table:
+    """The captions that take part as a result keeps them: without their texts, but with those that are alike."""
+    listed, number = captions.select(["id", "image_id"]), captions["text"].combine_chunks().dictionary_encode().indices
+    if pc.count_distinct(number).as_py() == len(number):
+        return listed
+    _, first, text = np.unique(number.to_numpy(zero_copy_only=False), return_index=True, return_inverse=True)
+    return listed.append_column(ALIKE, captions["id"].take(pa.array(first[text])))
 
 
 def _without_images(collection: Collection, ids: pa.StringArray) -> tuple[Collection, list[str]]:

@@ -41,7 +41,7 @@ from visir.records import (
     Task,
     Vectors,
 )
-from visir.retrieval.vectors import Side, check_same_dimension, score_places
+from visir.retrieval.scan import Side, check_same_dimension, score_places
 
 
 @dataclass(frozen=True)

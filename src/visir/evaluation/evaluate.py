@@ -36,7 +36,7 @@ from visir.evaluation.systems.vectors import EncoderSystem, VectorSystem
 from visir.evaluation.text_weight import composed_system
 from visir.records import Gallery, MultiVectorEmbeddings, Ranks, Recall, SparseEmbeddings, Task, Ties, Vectors
 from visir.retrieval.rerank import Fusion, Tail
-from visir.retrieval.vectors import Similarity
+from visir.retrieval.scan import Similarity
 
 
 def evaluate(

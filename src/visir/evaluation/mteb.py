@@ -29,7 +29,7 @@ from visir.files import json_bytes, read_text
 from visir.records import Gallery, Items, Pools, Role, Vectors
 from visir.retrieval.exact import search
 from visir.retrieval.pools import search_pools
-from visir.retrieval.vectors import Similarity
+from visir.retrieval.scan import Similarity
 from visir.storage import write_new
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from visir.evaluation.systems.vectors import EncoderSystem, VectorSystem
 from visir.records import Items, Protocol, Qrels, Ranks, Role, Run, Task, Ties, Vectors
 from visir.retrieval.fusion import Fusion, Normalisation, fuse
 from visir.retrieval.ranks import ranks_of
-from visir.retrieval.vectors import Similarity
+from visir.retrieval.scan import Similarity
 
 # The weights of two systems in a fusion, chosen on validation queries.
 

@@ -22,8 +22,7 @@ from visir.library.database import OWN_FILES, Database
 from visir.library.layout import LibraryCard
 from visir.records import Run
 from visir.retrieval.text.index import TEXT_INDEX, Bm25F, TextIndex
-from visir.retrieval.text.plan import Plan
-from visir.retrieval.text.words import Language, Synonyms
+from visir.retrieval.text.words import Language, Plan, Synonyms
 from visir.storage import FolderChange
 
 BM25F = Bm25F(

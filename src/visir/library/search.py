@@ -42,7 +42,7 @@ from visir.retrieval.answers import part_of
 from visir.retrieval.filtered import FilteredIndex
 from visir.retrieval.fusion import Fusion, K, Normalisation, fuse
 from visir.retrieval.index import StoredIndex
-from visir.retrieval.text.plan import Plan
+from visir.retrieval.text.words import Plan
 
 WORDS = "words"
 """The name of the search by words beside the systems of vectors."""

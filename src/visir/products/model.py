@@ -30,7 +30,7 @@ from visir.records.category_tree import NONE, CategoryTree
 from visir.training.inputs import EpochRandom, VectorSource
 from visir.training.learner import encode_source
 from visir.training.losses import Temperature
-from visir.training.recipe import Averaging, HeadShape, Optimiser, Regime, Schedule, Selection
+from visir.training.recipe import Averaging, HeadShape, Optimiser, Regime, Schedule, Selection, check_models
 from visir.training.settings import Count, Positive, Settings, read_settings
 from visir.training.shipped import base_of, find_recipe, shipped_recipes
 from visir.training.similarities import VectorPairs, cosines
@@ -202,7 +202,9 @@ shipped_categories_recipes = partial(shipped_recipes, VERB, RECIPES)
 
 def read_categories_recipe(path: str | Path, changes: Sequence[str] = ()) -> CategoriesRecipe:
     """Read a recipe; `extends` as in `visir train`."""
-    return read_settings(CategoriesRecipe, path, changes, find_base=categories_base_of, own=("name",))
+    recipe = read_settings(CategoriesRecipe, path, changes, find_base=categories_base_of, own=("name",))
+    check_models(recipe, path, changes, "encoders.image")
+    return recipe
 
 
 # Batches of products for the product tower, gathered from vectors that may be memory-mapped.

@@ -25,8 +25,7 @@ from visir.retrieval.answers import depth_fault
 from visir.retrieval.exact import search as nearest_vectors
 from visir.retrieval.fusion import Fusion, fuse
 from visir.retrieval.text.index import TEXT_INDEX, Bm25F, QueryOptions, TextIndex
-from visir.retrieval.text.plan import NearWords
-from visir.retrieval.text.words import Synonyms
+from visir.retrieval.text.words import NearWords, Synonyms
 from visir.storage import ContentStore
 
 FIELDS = ("title", "category", "attributes")

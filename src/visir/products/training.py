@@ -36,7 +36,7 @@ from visir.training.checkpoint import Checkpoint
 from visir.training.inputs import TrainingExamples, VectorSource
 from visir.training.learner import DualEncoder
 from visir.training.loop import FitResult, Report
-from visir.training.losses import Objective
+from visir.training.objective import Objective
 from visir.training.recipe import expand
 
 # Training a category model on a catalogue, in one call: encoded, cut into folds, trained on all but one.

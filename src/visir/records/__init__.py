@@ -22,10 +22,10 @@ from visir.records.items import (
 )
 from visir.records.qrels import Qrels
 from visir.records.result import UNDECLARED, Protocol, Recall, Result, Ties, gallery_line
-from visir.records.run import Gallery, Ranks, Run, modality_of
+from visir.records.run import Gallery, Ranks, Run, modality_of, task_name
 from visir.records.shortcuts import Corrupted, Injected, Shortcuts
 from visir.records.splitting import SplitRule
-from visir.records.task import PLAIN, Pools, QrelsByName, Task, TaskFile, TaskSet, task_name
+from visir.records.task import PLAIN, Pools, QrelsByName, Task, TaskFile, TaskSet
 from visir.records.vectors import (
     Embeddings,
     EncoderCard,

@@ -40,6 +40,23 @@ def modality_of(value: object) -> Modality:
     raise ValueError(f"{value!r} is no modality ({', '.join(TITLES)})")
 
 
+_LETTERS: dict[Modality, str] = {"text": "t", "image": "i", "text+image": "it"}
+
+
+def task_name(queries: Modality, documents: Modality) -> str:
+    """Return the usual name of a task: "t2i", "i2t", "t2t", "i2it", …
+
+    Args:
+        queries: The modality of the queries.
+        documents: The modality of the documents.
+
+    Example:
+        >>> task_name("text", "image"), task_name("text+image", "image")
+        ('t2i', 'it2i')
+    """
+    return f"{_LETTERS[queries]}2{_LETTERS[documents]}"
+
+
 @dataclass(frozen=True, eq=False)
 class Gallery(Displayed):
     """The documents that were the candidates of a search.

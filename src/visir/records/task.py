@@ -17,28 +17,13 @@ from visir.display import Displayed, brief, counted, listed
 from visir.errors import CollectionError, nearest, raise_faults
 from visir.fingerprint import hash_columns
 from visir.records.columns import conform, owners, rows_of_spans, strings
-from visir.records.items import Items, Modality, labels_of, query_labels
+from visir.records.items import Items, labels_of, query_labels
 from visir.records.qrels import Qrels
 from visir.records.result import Ties
-from visir.records.run import Gallery
+from visir.records.run import Gallery, task_name
 
 PLAIN = "none"
 """The condition of unchanged queries, as the logs of the brittleness paper name it."""
-_LETTERS: dict[Modality, str] = {"text": "t", "image": "i", "text+image": "it"}
-
-
-def task_name(queries: Modality, documents: Modality) -> str:
-    """Return the usual name of a task: "t2i", "i2t", "t2t", "i2it", …
-
-    Args:
-        queries: The modality of the queries.
-        documents: The modality of the documents.
-
-    Example:
-        >>> task_name("text", "image"), task_name("text+image", "image")
-        ('t2i', 'it2i')
-    """
-    return f"{_LETTERS[queries]}2{_LETTERS[documents]}"
 
 
 def check_task_name(name: str) -> None:

@@ -273,22 +273,19 @@ def explain_table(explanation: Explanation, *, limit: int = 8, decimals: int = 2
 
 
 def fits_table(explanation: Explanation, *, limit: int = 5) -> Table:
-    """The published values beside those of the first readings, [1] and on: narrow, for a terminal and for a paper."""
+    """The published values above those of the first readings, [1] and on: the table of the paper, a line for each."""
     fits = explanation.fits[:limit]
     names = {(value.task, value.label): value.published for fit in fits for value in fit.values}
     decimals = {name: decimals_of(name[1], explanation.decimals) for name in names}
-    rows: list[list[Cell]] = [
-        [task_words(task), label, f"{value:.{decimals[task, label]}f}"] for (task, label), value in names.items()
-    ]
-    for fit in fits:
+    rows: list[list[Cell]] = [["published", *(f"{value:.{decimals[name]}f}" for name, value in names.items())]]
+    for number, fit in enumerate(fits, 1):
         ours = {(value.task, value.label): value for value in fit.values}
-        for name, row in zip(names, rows, strict=True):
-            value = ours.get(name)
-            mark = "" if value is None or value.digits == "off" else "*"
-            row.append(None if value is None else f"{value.ours:.{decimals[name]}f}{mark}")
-    columns = [Column("task"), Column("value"), Column("published", 0)]
-    columns += [Column(f"[{number}]", 0) for number in range(1, len(fits) + 1)]
-    return Table.of(columns, rows, notes=["* equal to the printed digits"])
+        marks = {name: "" if value.digits == "off" else "*" for name, value in ours.items()}
+        cells = [f"{ours[name].ours:.{decimals[name]}f}{marks[name]}" if name in ours else None for name in names]
+        rows.append([f"[{number}]", *cells])
+    columns = [Column(""), *(Column(f"{task} {label}", 0) for task, label in names)]
+    has_equal = any(fit.reproduced for fit in fits)
+    return Table.of(columns, rows, notes=["* equal to the printed digits"] if has_equal else [])
 
 
 def denominators_table(digits: Denominators) -> Table:

@@ -13,8 +13,13 @@ from typing import TYPE_CHECKING
 from visir.lazy import lazy
 
 if TYPE_CHECKING:
+    from visir.retrieval.formats import qrels_to_dict as qrels_to_dict
     from visir.retrieval.formats import read_run as read_run
+    from visir.retrieval.formats import to_ir_measures as to_ir_measures
+    from visir.retrieval.formats import to_ranx as to_ranx
+    from visir.retrieval.formats import write_qrels as write_qrels
     from visir.retrieval.formats import write_run as write_run
+    from visir.retrieval.fusion import merge_shards as merge_shards
     from visir.retrieval.index import Index as Index
     from visir.retrieval.kinds import add_parts as add_parts
     from visir.retrieval.kinds import build_index as build_index
@@ -22,6 +27,5 @@ if TYPE_CHECKING:
     from visir.retrieval.kinds import open_index as open_index
     from visir.retrieval.multi_vector.maxsim import alignment as alignment
     from visir.retrieval.multi_vector.maxsim import pool_tokens as pool_tokens
-    from visir.retrieval.shard_runs import merge_shards as merge_shards
 
 __getattr__, __dir__, __all__ = lazy(__name__)

@@ -22,9 +22,8 @@ from visir.retrieval.answers import CandidateRows, Hits
 from visir.retrieval.clustering import faiss_threads, load_faiss, train_centroids
 from visir.retrieval.index import Finder
 from visir.retrieval.rows import DENSE, LARGEST, Rows
-from visir.retrieval.scan import best_of
+from visir.retrieval.scan import BLOCK, Side, best_of
 from visir.retrieval.settings import SimilaritySettings, recall, setting
-from visir.retrieval.vectors import BLOCK, Side
 from visir.storage import FolderChange
 from visir.threads import Share, cores, piece, spread
 
@@ -114,12 +113,8 @@ class Hnsw(Finder[Embeddings]):
         return _grown(_faiss().clone_index(built.index), rows, settings)
 
     def search(self, built: Graph, rows: DenseRows, queries: Side, k: int, settings: HnswSettings) -> CandidateRows:
-        faiss, candidates = _faiss(), min(max(k, settings.ef_search), len(rows))
-        parameters = faiss.SearchParametersHNSW(efSearch=candidates)
-        if len(rows.live) < len(rows):
-            alive = np.packbits(~rows.dead, bitorder="little")
-            selector = faiss.IDSelectorBitmap(alive)
-            parameters.sel = selector
+        candidates = min(max(k, settings.ef_search), len(rows))
+        parameters = _parameters(rows, "SearchParametersHNSW", efSearch=candidates)
         _, labels = built.index.search(queries.block(0, len(queries)), candidates, params=parameters)
         return CandidateRows(labels, built.vectors)
 
@@ -168,6 +163,19 @@ def _graph(index: Any) -> Graph:
 
 def _faiss() -> Any:
     return load_faiss("an index of kind 'hnsw'")
+
+
+def _parameters(rows: DenseRows, name: str, **settings: int) -> Any:
+    """The parameters of FAISS for a search among the rows that are not deleted; kept, for alone they take as long as
+    the scores."""
+    key = (name, *settings.items())
+    if key not in rows.prepared:
+        faiss, selector = load_faiss("a search by FAISS"), None
+        parameters = getattr(faiss, name)(**settings)
+        if len(rows.live) < len(rows):
+            parameters.sel = selector = faiss.IDSelectorBitmap(np.packbits(~rows.dead, bitorder="little"))
+        rows.prepared[key] = parameters, selector  # FAISS does not own the selector
+    return rows.prepared[key][0]
 
 
 # Short codes of vectors in lists of near vectors (IVF), in memory: trained, filled and searched by FAISS.
@@ -276,11 +284,7 @@ def nearest_codes(
     faiss = load_faiss(PURPOSE)
     padded, products = _padded(queries, codes.d), np.ascontiguousarray(products)
     rows = np.empty((len(padded), wanted), np.int64)
-    options: dict[str, Any] = {}
-    if len(among.live) < len(among):
-        alive = np.packbits(~among.dead, bitorder="little")
-        options["sel"] = faiss.IDSelectorBitmap(alive)
-    parameters = faiss.SearchParametersIVF(nprobe=lists.shape[1], **options)
+    parameters = _parameters(among, "SearchParametersIVF", nprobe=lists.shape[1])
     numbers = lists.astype(np.int64)
 
     def share(part: Share) -> None:
@@ -294,7 +298,10 @@ def nearest_codes(
                 # The method without "_c" takes no parameters.
                 codes.search_preassigned_c(1, vector, wanted, some, scores, best_scores, best_rows, False, parameters)
 
-    spread(share, len(padded))
+    if len(padded) == 1:
+        share((0.0, 1.0))
+    else:
+        spread(share, len(padded))
     return rows
 
 
@@ -394,9 +401,17 @@ class Ivf(Finder[Embeddings]):
         return {"trained": built.rows}
 
     def load(self, path: Path, rows: DenseRows, facts: Mapping[str, Any], settings: IvfSettings) -> CodedRows:
-        codes = load_faiss(PURPOSE).read_index(str(path))
+        faiss = load_faiss(PURPOSE)
+        codes = faiss.read_index(str(path))
         if codes.ntotal != len(rows):
             raise ValueError(f"codes of {codes.ntotal} vectors for {len(rows)} rows")
+        numbers = np.zeros(len(rows), np.bool_)
+        for at in range(codes.nlist):
+            if size := codes.invlists.list_size(at):
+                held = faiss.rev_swig_ptr(codes.invlists.get_ids(at), size)
+                numbers[held[held >= 0]] = True
+        if not numbers.all():
+            raise ValueError("codes of other rows")
         for part in rows.parts:
             expect_single_rows(part.vectors)
         return CodedRows(codes, int(facts["trained"]), rows.parts[0].dimension)

@@ -28,11 +28,9 @@ from visir.records import (
 )
 from visir.retrieval.answers import check_depth, check_finite_scores, positions
 from visir.retrieval.kinds import form_of
-from visir.retrieval.multi_vector.scan import scan_tokens
-from visir.retrieval.multi_vector.sides import TokenSide
-from visir.retrieval.scan import Answers, SearchState, scan_on
+from visir.retrieval.multi_vector.scan import TokenSide, scan_tokens
+from visir.retrieval.scan import Answers, SearchState, Side, Similarity, check_same_dimension, scan_on
 from visir.retrieval.sparse import scan as sparse
-from visir.retrieval.vectors import Side, Similarity, check_same_dimension
 
 
 @dataclass(frozen=True)

@@ -8,25 +8,40 @@ them; what it finds is scored exactly. A change writes new files and publishes a
 from __future__ import annotations
 
 import operator
+import re
 import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self
 
 import numpy as np
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 import visir.plugins as plugins
 from visir.arrays import load_array
 from visir.display import Displayed, brief, counted, listed
-from visir.errors import ConfigurationError, EmbeddingError, RunError, VisirError
+from visir.errors import DISK_REFUSALS, ConfigurationError, EmbeddingError, RunError, VisirError, raise_faults
 from visir.records import EncoderCard, Modality, Run, modality_of
+from visir.records.columns import check_unique
 from visir.retrieval.answers import MOST, CandidateRows, Hits, run_of
-from visir.retrieval.rows import DENSE, LARGEST, Form, Rows, Vectors, check_fits_index, in_order
+from visir.retrieval.rows import (
+    DENSE,
+    LARGEST,
+    Dense,
+    Form,
+    MultiVector,
+    Rows,
+    Sparse,
+    Vectors,
+    check_fits_index,
+    in_order,
+)
 from visir.retrieval.settings import Kind, searching, settings_of
 from visir.storage import (
     MANIFEST,
@@ -186,9 +201,18 @@ def read_index(folder: Path) -> Manifest:
 def parts_of(manifest: Manifest) -> tuple[str, ...]:
     """Return the names of the parts of an index: at least one, each a folder of listed files."""
     names, folders = manifest.content["parts"], {name.partition("/")[0] for name in manifest.files}
-    if not isinstance(names, list) or not names or not folders.issuperset(names):
+    if not isinstance(names, list) or not names or not folders.issuperset(names) or len({*names}) < len(names):
         raise ValueError(f"its parts cannot be {names!r}")
     return tuple(names)
+
+
+def _deleted(rows: NDArray[Any], n: int) -> NDArray[np.int64]:
+    """The deleted ones of n rows, as they were written: ascending numbers."""
+    if rows.dtype != np.int64 or rows.ndim != 1 or (len(rows) and (rows[0] < 0 or rows[-1] >= n)):
+        raise ValueError(f"deleted rows {rows.dtype} {rows.shape} of {n}")
+    if (np.diff(rows) <= 0).any():
+        raise ValueError("deleted rows out of order")
+    return rows
 
 
 def recall_of(content: Mapping[str, Any]) -> dict[str, Any]:
@@ -345,6 +369,158 @@ class Finder(Generic[Vectors]):
         return None
 
 
+class KindError(VisirError):
+    """A kind of index that another package adds does not do what it says."""
+
+
+def class_of(kind: Kind) -> type[Any]:
+    """Return the class of a kind, a `Finder` or an `Index`; one of another package is looked at first."""
+    module = kind.module if isinstance(kind.module, str) else kind.module.__module__
+    if module.startswith("visir."):
+        return kind.implemented()
+    faults = []
+    try:
+        implemented: Any = kind.implemented()
+    except (ImportError, AttributeError) as fault:
+        raise KindError(
+            f"kind of index {kind.name!r}: {module} cannot be imported: {fault}",
+            hint="install, update or mend the package that adds it",
+            code="kind-cannot-be-imported",
+        ) from fault
+    settings_type = getattr(implemented, "settings_type", None)
+    known = fields(settings_type) if is_dataclass(settings_type) else ()
+    if not isinstance(implemented, type) or not issubclass(implemented, Finder | Index):
+        faults.append("it is no class of visir.retrieval.index.Finder")
+    elif issubclass(implemented, Finder):
+        form = {"dense": Dense, "sparse": Sparse, "multi-vector": MultiVector}.get(kind.vectors, ())
+        if not isinstance(implemented.form, form):
+            faults.append(f"its form compares no {kind.vectors} vectors")
+        if isinstance(implemented.form, Dense) and "similarity" not in {field.name for field in known}:
+            faults.append("its settings_type has no similarity: make it a SimilaritySettings")
+        if implemented.search is Finder.search:
+            faults.append("it has no search")
+        if (implemented.dump is Finder.dump) != (implemented.load is Finder.load):
+            faults.append("of dump and load it has one")
+        if re.fullmatch(r"(\.\w+)*", implemented.dumped_as) is None:
+            faults.append(f"dumped_as {implemented.dumped_as!r} is no suffix of a file")
+    faults += [f"the field {field.name!r} of its settings_type is no setting" for field in known
+               if "about" not in field.metadata]  # fmt: skip
+    if not is_dataclass(settings_type):
+        faults.append("its settings_type is no dataclass")
+    raise_faults(KindError, f"kind of index {kind.name!r} ({module})", faults, hint=_MEND_KIND)
+    return implemented  # type: ignore[no-any-return]
+
+
+_MEND_KIND = (
+    "update the package that adds the kind, or mend it (docs/how-to/add-a-kind-of-index.md); or build the index as "
+    "another kind (visir index kinds lists them)"
+)
+
+
+class _Guarded(Finder[Vectors]):
+    """A kind of another package: its faults are said in its name, and what it finds is looked at before it counts."""
+
+    def __init__(self, kind: Kind, finder: Finder[Vectors]) -> None:
+        self._name = f"kind of index {kind.name!r} ({type(finder).__module__})"
+        self._finder: Finder[Vectors] = finder
+        self.knows_its_rows = finder.knows_its_rows  # type: ignore[misc]
+
+    def _ask(self, function: str, *given: Any) -> Any:
+        try:
+            return getattr(self._finder, function)(*given)
+        except (VisirError, MemoryError):
+            raise
+        except Exception as fault:
+            if function == "dump" and isinstance(fault, OSError) and fault.errno in DISK_REFUSALS:
+                raise  # a full disk, which is nobody's fault
+            raise self._fault(f"its {function} fails: {type(fault).__name__}: {fault}", "kind-fails") from fault
+
+    def _fault(self, what: str, code: str) -> KindError:
+        return KindError(f"{self._name}: {what}", hint=_MEND_KIND, code=code)
+
+    def build(self, rows: Rows[Vectors], settings: Any) -> Any:
+        return self._ask("build", rows, settings)
+
+    def add(self, built: Any, rows: Rows[Vectors], settings: Any) -> Any:
+        return self._ask("add", built, rows, settings)
+
+    def search(self, built: Any, rows: Rows[Vectors], queries: Any, k: int, settings: Any) -> CandidateRows:
+        answer, n = self._ask("search", built, rows, queries, k, settings), len(queries)
+        if isinstance(answer, Hits):
+            answer = self._candidates(answer, rows, n, k)
+        if not isinstance(answer, CandidateRows):
+            raise self._answers(f"a {type(answer).__name__}, not CandidateRows or Hits")
+        wanted = np.asarray(answer.rows)
+        if wanted.dtype.kind not in "iu" or wanted.ndim != 2 or len(wanted) != n:
+            raise self._answers(f"{wanted.dtype} of the shape {wanted.shape}, not whole numbers for {n} queries")
+        if wanted.size and (wanted.max() >= len(rows) or wanted.min() < -1):
+            raise self._answers(f"rows from {wanted.min()} to {wanted.max()}; there are {len(rows)}")
+        # Each row once. Its scores, and vectors that it has in memory, are not taken on trust: the index makes its own.
+        once = np.full((n, max(wanted.shape[1], 1)), -1, np.int64)
+        once[:, : wanted.shape[1]] = np.sort(wanted, axis=1)
+        once[:, 1:][once[:, 1:] == once[:, :-1]] = -1
+        return CandidateRows(once)
+
+    def _candidates(self, hits: Hits, rows: Rows[Vectors], n: int, k: int) -> CandidateRows:
+        """The best k of each query by the scores of the kind."""
+        columns: list[Any] = [np.asarray(column) for column in (hits.queries, hits.places, hits.scores)]
+        queries, places, scores = columns
+        if len({column.shape for column in columns}) > 1 or places.ndim != 1:
+            raise self._answers(f"columns of the shapes {', '.join(str(column.shape) for column in columns)}")
+        if any(column.dtype.kind not in "iu" for column in columns[:2]) or scores.dtype.kind not in "fiu":
+            raise self._answers(f"columns of {', '.join(str(column.dtype) for column in columns)}")
+        for column, least, most in ((queries, 0, n), (places, -1, len(rows.live))):
+            if len(column) and (column.min() < least or column.max() >= most):
+                raise self._answers(f"numbers from {column.min()} to {column.max()}; there are {most}")
+        if not np.isfinite(scores).all():
+            raise self._answers("scores that are no finite numbers")
+        once = np.unique(np.stack([queries, places]).astype(np.int64), axis=1, return_index=True)[1]
+        offsets, best, _ = Hits(queries[once], places[once], scores[once]).best(n, k)
+        return CandidateRows.of_spans(rows.live[best], offsets)
+
+    def _answers(self, what: str) -> KindError:
+        return self._fault(f"its search answers with {what}.", "kind-answers")
+
+    def dump(self, built: Any, path: Path) -> Mapping[str, Any]:
+        facts = self._ask("dump", built, path)
+        if path.is_symlink() or not path.is_file():
+            raise self._fault(f"its dump has written no file {path.name}.", "kind-writes-nothing")
+        try:
+            return {**orjson.loads(orjson.dumps(facts or {}, option=orjson.OPT_SERIALIZE_NUMPY))}
+        except TypeError as fault:
+            raise self._fault(f"its dump returns no facts for JSON: {fault}", "kind-facts") from fault
+
+    def load(self, path: Path, rows: Rows[Vectors], facts: Mapping[str, Any], settings: Any) -> Any:
+        try:
+            return self._finder.load(path, rows, facts, settings)
+        except MemoryError:
+            raise
+        except Exception as fault:
+            raise IndexFolderError(
+                f"{path}: cannot be read by the {self._name}: {type(fault).__name__}: {fault}",
+                hint=f"{BUILD_AGAIN}; or update the package that adds the kind",
+                code="kind-cannot-read",
+            ) from fault
+
+    def stored(self, documents: Vectors, held: Vectors | None, settings: Any) -> Vectors:
+        stored = self._ask("stored", documents, held, settings)
+        if type(stored) is not type(documents) or not stored.ids.equals(documents.ids):
+            raise self._fault("its stored returns other documents than it was given.", "kind-stores-others")
+        return stored
+
+    def efforts(self, built: Any, rows: Rows[Vectors]) -> Sequence[dict[str, int]]:
+        efforts = self._ask("efforts", built, rows)
+        if not isinstance(efforts, list | tuple) or not all(isinstance(effort, dict) for effort in efforts):
+            raise self._fault("its efforts are no settings of a search.", "kind-efforts")
+        return efforts
+
+    def details(self, built: Any, rows: Rows[Vectors], settings: Any) -> dict[str, Any]:
+        details = self._ask("details", built, rows, settings)
+        if not isinstance(details, Mapping):
+            raise self._fault(f"its details are a {type(details).__name__}, not names and values.", "kind-details")
+        return {**details}
+
+
 class StoredIndex(Index[Vectors]):
     """The index of every kind that lies in a folder: immutable parts, a list of deleted rows, and what the kind built.
 
@@ -355,15 +531,19 @@ class StoredIndex(Index[Vectors]):
 
     def __init__(self, kind: Kind, state: IndexState[Vectors], settings: Any, folder: Path | None = None) -> None:
         self._kind, self.kind, self.exact = kind, kind.name, kind.exact
-        self._finder: Finder[Vectors] = kind.described()()
-        self.form: Form[Vectors] = self._finder.form.under(settings)
+        finder: Finder[Vectors] = kind.described()()
+        is_own = type(finder).__module__.startswith("visir.")
+        self._finder: Finder[Vectors] = finder if is_own else _Guarded(kind, finder)
+        self._keeps_a_file = type(finder).dump is not Finder.dump
+        self._suffix = finder.dumped_as
+        self.form: Form[Vectors] = finder.form.under(settings)
         self._state: IndexState[Vectors] = state
         self.settings = settings
         self.folder = folder
         self._late: LateCheck | None = None
         self.recall: dict[str, Any] = {}  # what was measured of an approximate index when it was built
         self._about = self._how(settings)
-        self._like: tuple[Any, ...] = (None,) * 4  # what is known to fit of queries: type, model, dimension, words
+        self._like: tuple[Any, ...] = (None,) * 4  # what is known to fit of queries: type, model, words, dimension
 
     def __repr__(self) -> str:
         documents = f"{counted(len(self.ids), 'vectors')}{f', in {self.folder}' if self.folder else ', in memory'}"
@@ -511,13 +691,15 @@ class StoredIndex(Index[Vectors]):
     def _found(self, state: IndexState[Vectors], queries: Vectors, k: int, settings: Any) -> tuple[Vectors, Hits]:
         """Return the queries in order of their ids, and at least the best `k` documents of each."""
         rows = state.rows
-        like = (type(queries), queries.encoder, queries.dimension, getattr(queries, "vocabulary", None))
-        if len(queries) != 1 or not all(map(operator.is_, like, self._like)) or type(k) is not int or k < 1:
-            ordered = in_order(self.form, queries, rows.parts[0], len(rows.live), k)
+        documents = len(rows.live)
+        like = (type(queries), queries.encoder, getattr(queries, "vocabulary", None), queries.dimension)
+        same = like[3] == self._like[3] and all(map(operator.is_, like[:3], self._like))
+        if same and documents and len(queries) == 1 and type(k) is int and k > 0:
+            ordered = queries  # one question after the other by the same model: what was checked of the first holds
+        else:
+            ordered = in_order(self.form, queries, rows.parts[0], documents, k)
             self._like = like
-        else:  # one question after the other by the same model: what was checked of the first holds
-            ordered = queries
-        depth, asking = min(k, len(rows.live)), self.form.asking(ordered)
+        depth, asking = min(k, documents), self.form.asking(ordered)
         named = self._finder.search(state.built, rows, asking, depth, settings)
         hits = named if isinstance(named, Hits) else self.form.score(rows, asking, named, depth)
         self._settle()  # after the work, which goes on beside the check
@@ -554,12 +736,10 @@ class StoredIndex(Index[Vectors]):
         wanted, state = getattr(self.settings, "recall", 0.0), self._state
         if not wanted:
             return
-        from visir.retrieval.recall import QUESTIONS, calibrated, questions_of
-
         usual = plugins.part("usual kind of index")(state.rows.parts[0])
         same = {"similarity": self.settings.similarity} if hasattr(self.settings, "similarity") else {}
         measured, rows, drawn = self, state.rows, queries is None
-        if queries is None and self._finder.knows_its_rows and len(self.ids) > 2 * QUESTIONS:
+        if queries is None and self._finder.knows_its_rows and len(self.ids) > 2 * drawn_of(len(self.ids)):
             queries, _ = questions_of(self, None)
             rows = Rows.of(self.form, rows.select(self.ids.filter(pc.invert(pc.is_in(self.ids, queries.ids)))))
             built = self._finder.build(rows, self.settings)
@@ -575,10 +755,6 @@ class StoredIndex(Index[Vectors]):
         """Raise `IndexFolderError` where the large files are not as they were written; see `LateCheck.settle`."""
         if self._late is not None:
             self._late.settle(wholly=wholly)
-
-    @property
-    def _keeps_a_file(self) -> bool:
-        return type(self._finder).dump is not Finder.dump
 
     def _is_built_by_parts(self, folder: Path, queries: Vectors | None) -> bool:
         """Whether the kind has written a large index part by part, so that a killed build goes on from there."""
@@ -618,7 +794,7 @@ class StoredIndex(Index[Vectors]):
         """Write the parts that `before` has not, publish them, and return the state memory-mapped from disk."""
         # The number in the names of new files: the generation, unless files of another state have it.
         names_of_parts = [f"part-{{}}-{number}" for number in range(len(state.rows.parts))]
-        built_name = f"built-{{}}{self._finder.dumped_as}"
+        built_name = f"built-{{}}{self._suffix}"
         generation = change.manifest.generation + 1
         number_of_files = change.free_number(generation, *names_of_parts, "deleted-{}.npy", built_name)
         first = state.rows.parts[0]
@@ -668,10 +844,14 @@ class StoredIndex(Index[Vectors]):
                 form = kind.described().form.under(settings)
                 names = parts_of(manifest)
                 parts = tuple(form.read(folder / name, modality, encoder) for name in names)
+                if len({part.dimension for part in parts}) > 1:
+                    raise ValueError("its parts are of several dimensions")
                 dead = np.zeros(sum(map(len, parts)), np.bool_)
                 if "deleted" in content:
-                    dead[load_array(below(folder, content["deleted"]))] = True
+                    dead[_deleted(load_array(below(folder, content["deleted"])), len(dead))] = True
                 rows = Rows(form, parts, dead)
+                if len(parts) > 1:  # each part for itself was looked at when it was read
+                    check_unique(pa.concat_arrays([part.ids for part in parts]).filter(pa.array(~dead)), "its parts")
                 index = cls(kind, IndexState(rows, None), settings, folder)
                 index._late, index.recall = late, recall_of(content)
                 index._about = index._how(settings)
@@ -683,6 +863,12 @@ class StoredIndex(Index[Vectors]):
                 index._state = IndexState(rows, built, names, manifest.generation, bytes_of(manifest))
                 pa.default_memory_pool().release_unused()  # what reading needed: up to 170 bytes for each id
                 return index
+        except MemoryError as fault:
+            raise IndexFolderError(
+                f"{folder}: the index does not fit into memory, or is damaged: {fault}",
+                hint=f"make room in memory; or {BUILD_AGAIN}",
+                code="index-no-memory",
+            ) from fault
         except (OSError, RuntimeError, EmbeddingError, ConfigurationError) as fault:
             raise IndexFolderError(
                 f"{folder}: the index is damaged: {type(fault).__name__}: {fault}", hint=BUILD_AGAIN
@@ -694,3 +880,82 @@ class StoredIndex(Index[Vectors]):
             folder = scratch.made("index")
             self.save(folder)
             return bytes_of(read_index(folder))
+
+
+K = 10
+"""Recall is of the best ten."""
+QUESTIONS = 2000
+"""Questions that are taken of those that are given, at most: one half chooses, the other checks."""
+_LEAST, _DRAWN = 10, 400
+_ERRORS = 2.0
+"""Standard errors by which the wanted share must be exceeded: a single look is wrong in 1 of 40, and there are several
+looks, of which those at efforts just below the right one may be."""
+
+
+def drawn_of(documents: int) -> int:
+    """Return how many of so many documents ask, where no questions are given."""
+    return min(documents, max(_DRAWN, min(documents // 5, QUESTIONS)))
+
+
+def questions_of(index: Any, given: Any) -> tuple[Any, bool]:
+    """Return the questions, shuffled, and whether they are documents of the index, which then are no answers."""
+    source, count = given, drawn_of(len(index.ids))
+    if source is None:
+        chosen = np.random.default_rng(0).choice(len(index.ids), count, replace=False)
+        source = index.select(index.ids.take(pa.array(np.sort(chosen))))
+    if len(source) < _LEAST:
+        raise EmbeddingError(
+            f"recall is measured with at least {_LEAST} questions, not {len(source)}.",
+            hint="give more (queries=), or leave recall out",
+            code="recall-questions",
+        )
+    order = np.random.default_rng(1).permutation(len(source))[:QUESTIONS]
+    return source.select(source.ids.take(pa.array(order))), given is None
+
+
+def exceeds(shares: NDArray[np.float64], wanted: float) -> bool:
+    """Whether the mean of all questions, of which these are a sample, is the wanted one or more, nearly for certain."""
+    # Where all is found of few questions, their spread is 0: at least what misses by chance would have.
+    spread = max(shares.var(), wanted * (1 - wanted) / K)
+    return bool(shares.mean() - _ERRORS * np.sqrt(spread / len(shares)) >= wanted)
+
+
+def calibrated(
+    index: Any, exact: Any, efforts: Sequence[dict[str, int]], wanted: float, given: Any = None
+) -> tuple[dict[str, int], dict[str, Any]]:
+    """Return the first of some `efforts` that finds the `wanted` share of what `exact` finds, and what was measured.
+
+    The share must be exceeded by two standard errors, so that other questions of the same kind find it too, in about 19
+    of 20 indexes; half of the questions choose, and the others tell what is `found`.
+    """
+    questions, drawn = questions_of(index, given)
+    middle = len(questions) // 2
+    halves = questions.select(questions.ids[:middle]), questions.select(questions.ids[middle:])
+    truths = [_answers(exact.search(half, K + drawn), drawn) for half in halves]
+    effort: dict[str, int] = {}
+    for effort in efforts:
+        shares = _shares(_answers(index.search(halves[0], K + drawn, **effort), drawn), truths[0])
+        if exceeds(shares, wanted):
+            break
+    checked = _shares(_answers(index.search(halves[1], K + drawn, **effort), drawn), truths[1])
+    return effort, {
+        "wanted": wanted,
+        "found": round(float(checked.mean()), 4),
+        "error": round(float(checked.std() / np.sqrt(len(checked))), 4),
+        "questions": len(checked),
+        "from": "the documents" if drawn else "given",
+        "documents": len(index.ids),
+    }
+
+
+def _answers(run: Run, drawn: bool) -> list[set[str]]:
+    ids = run.documents.take(pa.array(run.indices)).to_pylist()
+    cuts = run.offsets.tolist()
+    answers = []
+    for query, start, stop in zip(run.queries.to_pylist(), cuts[:-1], cuts[1:], strict=True):
+        answers.append({*[document for document in ids[start:stop] if not drawn or document != query][:K]})
+    return answers
+
+
+def _shares(answers: list[set[str]], truths: list[set[str]]) -> NDArray[np.float64]:
+    return np.array([len(a & b) / len(b) for a, b in zip(answers, truths, strict=True) if b] or [1.0])

@@ -109,9 +109,9 @@ for (_engine, _form), _title in _TITLES.items():
 
 def make(kind: Kind, vectors: Vectors, folder: Path | None = None, **options: Any) -> Index[Any]:
     """Build an index by settings that nobody need have named in this call (`build_index`)."""
-    from visir.retrieval.index import Finder, StoredIndex
+    from visir.retrieval.index import Finder, StoredIndex, class_of
 
-    implemented = kind.implemented()
+    implemented = class_of(kind)
     if issubclass(implemented, Finder):
         return StoredIndex.build(kind, vectors, folder, **options)
     index: Index[Any] = implemented.build(vectors, folder, **options)
@@ -120,9 +120,9 @@ def make(kind: Kind, vectors: Vectors, folder: Path | None = None, **options: An
 
 def opened(kind: Kind, folder: Path) -> Index[Any]:
     """Open the index of a kind in a folder."""
-    from visir.retrieval.index import Finder, StoredIndex
+    from visir.retrieval.index import Finder, StoredIndex, class_of
 
-    implemented = kind.implemented()
+    implemented = class_of(kind)
     if issubclass(implemented, Finder):
         return StoredIndex.load(kind, folder)
     index: Index[Any] = implemented.load(folder)

@@ -23,9 +23,10 @@ from visir.records import (
 )
 from visir.retrieval.answers import part_of, positions
 from visir.retrieval.exact import SearchResult, sides_of, similarity_of
-from visir.retrieval.multi_vector.sides import TokenSide, score_token_places
+from visir.retrieval.multi_vector.scan import TokenSide, score_token_places
 from visir.retrieval.ranks import ranks_of
-from visir.retrieval.vectors import Side, Similarity, score_places
+from visir.retrieval.scan import Side, Similarity, score_places
+from visir.retrieval.sparse.scan import score_word_places
 
 
 def search_pools(
@@ -107,10 +108,7 @@ def _scores(left: Any, row: NDArray[np.int64], right: Any, column: NDArray[np.in
         return score_places(left, row, right, column)
     if isinstance(left, TokenSide):
         return score_token_places(left, row, right, column)
-    of_query = left.embeddings.to_scipy().astype(np.float64)[left.rows[row]]
-    of_document = right.embeddings.to_scipy().astype(np.float64)[right.rows[column]]
-    products: NDArray[np.float64] = np.asarray(of_query.multiply(of_document).sum(axis=1)).ravel()
-    return products.astype(np.float32)
+    return score_word_places(left, row, right, column)
 
 
 _MARK = np.float32(np.finfo(np.float32).tiny)

@@ -36,11 +36,10 @@ from visir.records import (
 from visir.records.columns import ids_at, is_sorted
 from visir.retrieval.answers import CandidateRows, Hits, check_depth
 from visir.retrieval.multi_vector.compression import COMPRESSED_FILES, CompressedVectors, join_vectors
-from visir.retrieval.multi_vector.scan import scan_tokens
-from visir.retrieval.multi_vector.sides import BLOCK as TOKENS
-from visir.retrieval.multi_vector.sides import TokenSide, cut, score_token_places
-from visir.retrieval.scan import SearchState, best_of
-from visir.retrieval.vectors import BLOCK, Side, lengths_of, loops_for
+from visir.retrieval.multi_vector.scan import BLOCK as TOKENS
+from visir.retrieval.multi_vector.scan import TokenSide, cut, scan_tokens, score_token_places
+from visir.retrieval.scan import BLOCK, SearchState, Side, best_of, lengths_of, loops_for
+from visir.retrieval.sparse.scan import SparseSide, score_word_places
 from visir.threads import piece, spread
 
 _BLOCK = 8192
@@ -96,6 +95,8 @@ Gather = Callable[[NDArray[np.int64]], tuple[NDArray[np.float32], NDArray[np.int
 """From the (q, c) rows of an index to a matrix that contains their vectors, and their rows in it."""
 _PAIRS = 2**12
 """CandidateRows that are read at once: where the system maps 64 kB around each on disk, 256 MiB."""
+_MAPPED = 2**28
+"""Bytes of a file up to which candidates that were read may stay mapped."""
 
 
 class Dense(Form[Embeddings]):
@@ -118,14 +119,16 @@ class Dense(Form[Embeddings]):
             return Side.of_one(queries, self.similarity)
         return Side(queries, np.arange(len(queries)), self.similarity)
 
-    def compared(self, rows: Rows[Embeddings], wanted: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Return the (n, d) vectors of these rows, which ascend, as they are compared."""
+    def compared(self, rows: Rows[Embeddings], wanted: NDArray[np.int64], *, stay: bool = False) -> NDArray[np.float32]:
+        """Return the (n, d) vectors of these rows, which ascend, as they are compared; those of a small file may stay
+        mapped."""
         vectors = np.empty((len(wanted), rows.parts[0].dimension), np.float32)
         edges = np.searchsorted(wanted, rows.starts)
         for part, start, first, last in zip(rows.parts, rows.starts, edges, edges[1:], strict=False):
             for begin in range(first, last, BLOCK):
                 end = min(begin + BLOCK, last)
-                side = Side(part, wanted[begin:end] - start, self.similarity)
+                stays = stay and part.vectors.nbytes <= _MAPPED
+                side = Side(part, wanted[begin:end] - start, self.similarity, stays=stays)
                 vectors[begin:end] = side.block(0, len(side))
         return vectors
 
@@ -154,6 +157,10 @@ class Dense(Form[Embeddings]):
 
         places, scores = np.empty((len(asking), k), np.int64), np.empty((len(asking), k), np.float32)
         filled = np.zeros(len(asking), np.int64)
+        if len(asking) == 1:  # alone, what only many need would take longer than the scores
+            _best(rows, asking, wanted_rows, k, gather, (places, scores, filled))
+            if filled[0] == k or not fill:
+                return Hits.ordered(places, scores, filled)
         step = max(_PAIRS // max(wanted_rows.shape[1], 1), 1)
         for first in range(0, len(asking), step):
             some = slice(first, first + step)
@@ -181,7 +188,7 @@ class Dense(Form[Embeddings]):
         needed, place = np.unique(wanted, return_inverse=True)
         if needed[0] < 0:
             needed, place = needed[1:], place - 1
-        return self.compared(rows, needed), place.reshape(wanted.shape)
+        return self.compared(rows, needed, stay=True), place.reshape(wanted.shape)
 
     def join(self, parts: Sequence[Embeddings], ids: pa.StringArray) -> Embeddings:
         # Mixed types become the widest, which changes no value.
@@ -210,7 +217,7 @@ class Dense(Form[Embeddings]):
             lengths = lengths_of(vectors)
             loops_for(vectors.size, "divide_rows").divide_rows(vectors, lengths)
         rows.prepared["read"] = rows.prepared.get("read", 0) + len(wanted)
-        if rows.prepared["read"] > _PAIRS:
+        if rows.prepared["read"] > _PAIRS and source.nbytes > _MAPPED:
             rows.prepared["read"] = 0
             release(source)
         return vectors
@@ -268,6 +275,27 @@ class Sparse(Form[SparseEmbeddings]):
             "vocabulary": vocabulary,
             **{name: _mapped(folder / f"{name}.npy") for name in self.arrays},
         }
+
+    def score(
+        self,
+        rows: Rows[SparseEmbeddings],
+        queries: SparseEmbeddings,
+        candidates: CandidateRows,
+        k: int,
+        *,
+        fill: bool = True,
+    ) -> Hits:
+        """Score candidates; documents that share no term with a query are no answers, so nothing is filled up."""
+        query, column = np.nonzero(candidates.rows >= 0)
+        row, asking, hits = candidates.rows[query, column], SparseSide(queries, np.arange(len(queries))), []
+        part_of = np.searchsorted(rows.starts, row, side="right") - 1
+        for at in np.unique(part_of):
+            here = part_of == at
+            side = SparseSide(rows.parts[at], np.arange(len(rows.parts[at])))
+            scores = score_word_places(asking, query[here], side, row[here] - rows.starts[at])
+            shared = scores > 0
+            hits.append(Hits(query[here][shared], rows.places[row[here]][shared], scores[shared]))
+        return Hits.joined(hits)
 
 
 class MultiVector(Form[MultiVectorEmbeddings]):

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from visir.sparse.expansion import SampledPer, Variant
-from visir.training.recipe import Averaging, Data, EpochChoice, Optimiser, Regime, Schedule
+from visir.training.recipe import Averaging, Data, EpochChoice, Optimiser, Regime, Schedule, check_models
 from visir.training.settings import Change, Count, Positive, Settings, Share, read_settings
 from visir.training.shipped import OWN, sparse_base_of
 
@@ -43,7 +43,7 @@ class ExpansionSettings(Settings):
 
 
 class LossSettings(Settings):
-    """Eq. 3.7; see `visir.training.losses.SparseLoss`."""
+    """Eq. 3.7; see `visir.sparse.loss.SparseLoss`."""
 
     temperature: Positive = 0.001  # τ
     balance: Fraction = 0.5  # λ
@@ -137,10 +137,13 @@ def read_sparse_recipe(
     Raises:
         ConfigurationError: Lists every fault at once: unknown keys (with the nearest known one), wrong types, values
             out of range, each with its line.
+        EncoderError: A file names a model that runs code of its own, or an address, and `changes` do not.
 
     Example:
         >>> from visir.training import find_recipe
         >>> read_sparse_recipe(find_recipe("sparse-scenes", "sparsify")).expansion.variant
         'caption+word'
     """
-    return read_settings(SparseRecipe, source, changes, find_base=sparse_base_of, own=OWN)
+    recipe = read_settings(SparseRecipe, source, changes, find_base=sparse_base_of, own=OWN)
+    check_models(recipe, source, changes, "encoder")
+    return recipe

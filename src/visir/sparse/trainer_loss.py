@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from visir.errors import ConfigurationError
 from visir.sparse.expansion import Expansion, allowed
+from visir.sparse.loss import SparseLoss, batch_scores, eta_at
 from visir.sparse.recipe import ExpansionSettings, LossSettings
-from visir.sparse.run import batch_scores
-from visir.training.losses import Losses, SparseLoss, eta_at
+from visir.training.losses import Losses
 from visir.training.trainer_losses import Features, TrainerLoss, check_finite, checked, citation_of
 
 
@@ -48,6 +48,14 @@ class D2SLoss(TrainerLoss):
         seed: int = 0,
     ) -> None:
         super().__init__(model)
+        from sentence_transformers import MultiVectorEncoder, SentenceTransformer
+
+        if isinstance(model, (SentenceTransformer, MultiVectorEncoder)):
+            raise ConfigurationError(
+                f"{type(model).__name__}: D2S trains the weights of words, which a SparseEncoder gives.",
+                hint="SparseEncoder(MODEL) of sentence-transformers",
+                code="loss-of-other-vectors",
+            )
         self.settings: LossSettings = checked(LossSettings, loss or {}, "loss")
         self.expansion: ExpansionSettings = checked(ExpansionSettings, expansion or {"variant": "free"}, "expansion")
         if self.expansion.variant == "caption+word" and frequencies is None:
@@ -92,7 +100,14 @@ class D2SLoss(TrainerLoss):
     def losses(self, vectors: Sequence[Tensor], labels: Tensor | None, features: Sequence[Features]) -> Losses:
         """See `TrainerLoss.losses`."""
         self.check_alone()
-        anchors, positives = vectors[:2]
+        if len(vectors) > 2:
+            raise ConfigurationError(
+                f"{len(vectors)} columns of inputs: D2S ranks the pairs of a batch as the teacher does, and takes no "
+                "negatives.",
+                hint='dataset.select_columns(["anchor", "positive", "label"])',
+                code="loss-without-negatives",
+            )
+        anchors, positives = vectors
         if labels is None or labels.shape[:2] != (len(anchors), 2) or labels.ndim != 3:
             raise ConfigurationError(
                 f"labels of shape {None if labels is None else tuple(labels.shape)}; wanted: ({len(anchors)}, 2, d), "
@@ -118,7 +133,9 @@ class D2SLoss(TrainerLoss):
             )
         size = positives.shape[1]
         own = ids.masked_fill(features[1]["attention_mask"] == 0, size)
-        rows = torch.arange(len(own), device=own.device) + self._step * len(own)
+        # Places of their own in the epoch for each step, and for each batch of a step that accumulates several.
+        place = self._step + len(self._parts) * self._steps
+        rows = torch.arange(len(own), device=own.device) + place * len(own)
         frequencies = positives.new_zeros(size) if self.frequencies is None else self.frequencies.to(positives.device)
         return allowed(own, self._expand.draw(self._epoch, self._step, rows, frequencies), size)
 

@@ -148,7 +148,8 @@ class LateCheck:
             self._has_waited = True
         if wholly and self._passed_over:
             check_folder(self._folder, self._manifest, self._kind, names=lambda name: name in self._passed_over)
-        _raise_damage(self._folder, self._kind, list(self._faults))
+        if self._faults:
+            _raise_damage(self._folder, self._kind, list(self._faults))
 
     def _hash(self, opened: list[tuple[str, IO[bytes]]]) -> None:
         for name, stream in opened:

@@ -31,7 +31,8 @@ from visir.options import split_mark
 from visir.records import Collection, Modality
 from visir.shortcuts.view import endings, plain
 from visir.training.data import given_file
-from visir.training.losses import CosineSettings, FILIPSettings, Objective, build_objective
+from visir.training.losses import CosineSettings, FILIPSettings
+from visir.training.objective import Objective, build_objective
 from visir.training.recipe import (
     FETCHED,
     FITTED_WORDS,
@@ -139,28 +140,23 @@ class ModelSide:
     source: Encoder | None = None
 
 
-def build_image_side(recipe: Recipe, models: ModelLoader) -> ModelSide:
-    """The image side with fresh weights, drawn from torch's generator, where they do not come trained."""
-    side = recipe.image
-    if isinstance(side, FrozenImages):
-        base_encoder = models.image_base_encoder(side)
-        return ModelSide(_tower(recipe, "image", None, base_encoder), base_encoder)
-    if isinstance(side, PretrainedImages):
-        source = models.tuned(side.encoder, "image")
-        return _tuned(recipe, "image", source, side.checkpointing)
-    return ModelSide(_tower(recipe, "image", _image_backbone(recipe, side)))
-
-
-def build_text_side(recipe: Recipe, models: ModelLoader, train: Sequence[str]) -> ModelSide:
-    """The text side; `train` are the training captions, from which a vocabulary is made."""
-    side = recipe.text
-    if isinstance(side, FrozenTexts):
-        base_encoder = models.text_base_encoder(side, train)
-        return ModelSide(_tower(recipe, "text", None, base_encoder), base_encoder)
-    if isinstance(side, PretrainedTexts):
-        source = models.tuned(side.encoder, "text")
-        return _tuned(recipe, "text", source, side.checkpointing)
-    return ModelSide(_tower(recipe, "text", _gru(recipe, side, train)))
+def build_side(recipe: Recipe, modality: Modality, models: ModelLoader, train: Sequence[str]) -> ModelSide:
+    """A side with fresh weights, drawn from torch's generator, where they do not come trained."""
+    # train: The training captions, from which a vocabulary is made.
+    side = recipe.image if modality == "image" else recipe.text
+    if isinstance(side, FrozenImages | FrozenTexts):
+        if isinstance(side, FrozenImages):
+            base_encoder = models.image_base_encoder(side)
+        else:
+            base_encoder = models.text_base_encoder(side, train)
+        return ModelSide(_tower(recipe, modality, None, base_encoder), base_encoder)
+    if isinstance(side, PretrainedImages | PretrainedTexts):
+        source = models.tuned(side.encoder, modality)
+        adapter = None if recipe.adapter is None else recipe.adapter.spec
+        backbone: Backbone = PretrainedBackbone.of(source, modality, adapter, checkpointing=side.checkpointing)
+        return ModelSide(_tower(recipe, modality, backbone), source=source)
+    backbone = _gru(recipe, side, train) if isinstance(side, GRU) else _image_backbone(recipe, side)
+    return ModelSide(_tower(recipe, modality, backbone))
 
 
 def _image_backbone(recipe: Recipe, side: ResNet | SmallCNN) -> Backbone:
@@ -192,12 +188,6 @@ def _gru(recipe: Recipe, side: GRU, train: Sequence[str]) -> Backbone:
     if side.vectors is not None:
         backbone.read_vectors(given_file(recipe, side.vectors, "text.vectors"))
     return backbone
-
-
-def _tuned(recipe: Recipe, modality: Modality, source: Encoder, checkpointing: bool) -> ModelSide:
-    adapter = None if recipe.adapter is None else recipe.adapter.spec
-    backbone = PretrainedBackbone.of(source, modality, adapter, checkpointing=checkpointing)
-    return ModelSide(_tower(recipe, modality, backbone), source=source)
 
 
 def _tower(recipe: Recipe, modality: Modality, backbone: Backbone | None, base_encoder: Encoder | None = None) -> Tower:
@@ -271,8 +261,8 @@ def build_model(recipe: Recipe, train: Collection, device: str) -> TrainingModel
     with torch.random.fork_rng():
         torch.manual_seed(recipe.seed)
         sides: dict[Modality, ModelSide] = {
-            "image": build_image_side(recipe, models),
-            "text": build_text_side(recipe, models, [*captions, *_digits(recipe, train)]),
+            "image": build_side(recipe, "image", models, ()),
+            "text": build_side(recipe, "text", models, [*captions, *_digits(recipe, train)]),
         }
         tuned = sides["image"].tower.backbone
         if isinstance(tuned, PretrainedBackbone):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -12,56 +12,27 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 import torch
+from safetensors import SafetensorError, safe_open
 
 from visir.encoders.checkpoints import Layout
 from visir.errors import VisirError, require
 from visir.records import Collection, TaskFile, TaskSet
-from visir.storage import is_made_by_visir, recover
+from visir.storage import MANIFEST, FolderChange, changing, is_made_by_visir, recover
+from visir.storage.claims import Claims, is_begun
+from visir.storage.disk import files_below, system_error
 from visir.training.inputs import TrainingData
-from visir.training.loop import SAVE_SECONDS, FitResult, L, Report, TrainingError, fit
+from visir.training.loop import SAVE_SECONDS, FitResult, L, Report, TrainingError, fit, load_state
 from visir.training.processes import Processes, peak_memory
 from visir.training.recipe import Regime
 from visir.training.settings import to_toml, with_new_keys
-from visir.training.state import load_state
-from visir.training.trained import (
-    RECIPE_FILE,
-    STATE_FILE,
-    STEPS_FILE,
-    Epoch,
-    Step,
-    TrainedModel,
-    TrainingFolder,
-    check_free,
-    open_training_folder,
-)
+from visir.training.trained import CURVE_FILE, RECIPE_FILE, STATE_FILE, STEPS_FILE, Epoch, Step, TrainedModel
 from visir.version import __version__
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
 
-# What a checkpoint says of how it came to be.
-
-
-def facts_of(
-    recipe: Regime, train: TrainingData, validation: TrainingData, fitted: FitResult[Any], *, prepared: float
-) -> dict[str, Any]:
-    """Plain values for JSON: the recipe, the data by their origin, the course, the cost; `prepared` in seconds."""
-    return {
-        "recipe": recipe.model_dump(mode="json"),
-        "trained_on": train.origin,
-        "validated_on": validation.origin,
-        "chosen_epoch": fitted.chosen,
-        "validation": fitted.curve[fitted.chosen - 1].validation,
-        "objective": fitted.facts,
-        "curve": [asdict(epoch) for epoch in fitted.curve],
-        "seconds": {"preparation": prepared, "training": sum(epoch.seconds for epoch in fitted.curve)},
-        "peak_memory": peak_memory(),
-        "versions": {"visir": __version__, "torch": torch.__version__},
-        "threads": torch.get_num_threads(),
-    }
-
-
 STOPPED_FILE = "stopped-batch.json"
+_ANOTHER = '--out DIR (out="DIR" in Python)'
 
 Write = Callable[[Path, FitResult[L], dict[str, Any]], Mapping[str, Any]]
 """Writes a checkpoint's files into a folder, given the result and the facts of the training; returns `visir.json`."""
@@ -143,43 +114,123 @@ class Checkpoint:
         processes = Processes.join(recipe.device)
         prepared = time.perf_counter() - self.began
         with ExitStack() as stack:
-            opened: list[TrainingFolder] = []
-            processes.run_on_first(lambda: opened.append(self._open(stack)))
-            folder = opened[0] if opened else TrainingFolder(self.path, None)
+            opened: list[FolderChange] = []
+            processes.run_on_first(lambda: opened.append(stack.enter_context(self._opened())))
             try:
                 result = fit(
                     recipe,
                     learner,
                     train,
                     validation,
-                    folder=folder,
+                    folder=self.path,
+                    change=opened[0] if opened else None,
                     resume=self.resume,
                     report=report,
                     save_seconds=save_seconds,
                     save_every_epoch=save_every_epoch,
                 )
             except TrainingError as fault:
-                if processes.is_first:
+                for change in opened:
                     stopped = {"message": fault.message, train.unit: fault.ids}
-                    folder.write(STOPPED_FILE, orjson.dumps(stopped, option=orjson.OPT_INDENT_2))
+                    change.write_json(STOPPED_FILE, stopped, counts=False)
                 raise
-            facts = facts_of(recipe, train, validation, result, prepared=prepared) | {"processes": processes.count}
-            processes.run_on_first(
-                lambda: folder.finish(
-                    self.layout,
-                    lambda path: write(path, result, facts),
-                    self.recipe,
-                    result.curve,
-                    subfolders=self.events,
-                )
-            )
+            facts = {
+                "recipe": recipe.model_dump(mode="json"),
+                "trained_on": train.origin,
+                "validated_on": validation.origin,
+                "chosen_epoch": result.chosen,
+                "validation": result.curve[result.chosen - 1].validation,
+                "objective": result.facts,
+                "curve": [asdict(epoch) for epoch in result.curve],
+                "seconds": {"preparation": prepared, "training": sum(epoch.seconds for epoch in result.curve)},
+                "peak_memory": peak_memory(),
+                "versions": {"visir": __version__, "torch": torch.__version__},
+                "threads": torch.get_num_threads(),
+                "processes": processes.count,
+            }
+            processes.run_on_first(lambda: self._finish(opened[0], lambda path: write(path, result, facts), facts))
 
-    def _open(self, stack: ExitStack) -> TrainingFolder:
-        folder = stack.enter_context(open_training_folder(self.path, self.layout, self.resume))
-        folder.begin(self.recipe)
-        for name, pattern in (self.events or {}).items():
-            folder.expect(name, pattern)
-        return folder
+    @contextmanager
+    def _opened(self) -> Iterator[FolderChange]:
+        """Take the folder; nobody else trains into it meanwhile. What was written stays, whatever ends the block."""
+        out = self.path
+        another = VisirError(
+            f"{out}: another process is training into this folder.",
+            hint="wait for it, or stop it, or --out DIR",
+            code="another-process-training-folder",
+        )
+        check_free(out, self.resume)
+        if self.resume and not is_begun(out, trusted=True) and _is_state(out):
+            with Claims.take(out, busy=another) as claims:  # a cleaner, or a copy without hidden files, took the log
+                claims.add(*(name for name in (STATE_FILE, RECIPE_FILE, STEPS_FILE) if (out / name).is_file()))
+        with changing(out, self.layout.kind, busy=another, resume=True, trusted=self.resume) as change:
+            check_free(out, self.resume)  # preparation takes time, and another process may have come and gone
+            if not (out / STATE_FILE).is_file():  # a state goes with the recipe that it was begun with
+                change.write(RECIPE_FILE, self.recipe.encode(), counts=False)
+            for name, pattern in (self.events or {}).items():
+                change.expect(name, pattern)
+            yield change
+            if not change.manifest.generation:
+                change.abandon()
+
+    def _finish(
+        self, change: FolderChange, write: Callable[[Path], Mapping[str, Any]], facts: Mapping[str, Any]
+    ) -> None:
+        """Make the folder a checkpoint."""
+        try:
+            self.layout.claim(change)
+            content = write(change.folder)
+            self.layout.count(change)
+            change.write(RECIPE_FILE, self.recipe.encode())
+            change.write_json(CURVE_FILE, facts["curve"])
+            for name, pattern in (self.events or {}).items():
+                change.written(name, pattern)
+            change.commit(content)
+        except Exception as fault:
+            if system_error(fault) is None:
+                raise
+            raise VisirError(
+                f"{self.path}: training is done, but the checkpoint could not be written ({fault}); its last state is "
+                "whole.",
+                hint="make room; the same command with --resume then writes it and trains nothing again",
+                code="training-done-checkpoint-could",
+            ) from fault
+
+
+def check_free(out: Path, resume: bool) -> None:
+    """Raise `VisirError` when `out` holds something that a training must not write over."""
+    if out.exists() and not out.is_dir():
+        raise VisirError(
+            f"{out} is a file, not a folder.", hint=f"train into a folder: {_ANOTHER}", code="file-not-folder"
+        )
+    if (out / MANIFEST).is_file():
+        raise VisirError(
+            f"{out} holds a finished checkpoint.",
+            hint=f'use it: visir.load("{out}"); or train into another folder: {_ANOTHER}',
+            code="holds-finished-checkpoint",
+        )
+    if out.exists() and any(out.iterdir()) and not is_begun(out, trusted=resume) and not _is_state(out):
+        names = ", ".join(files_below(out)[:3])
+        raise VisirError(
+            f"{out} exists and is not a training's folder: it holds {names}.",
+            hint=f"train into another: {_ANOTHER}",
+            code="not-a-trainings-folder",
+        )
+    if (out / STATE_FILE).is_file() and not resume:
+        raise VisirError(
+            f"{out} holds an interrupted training.",
+            hint=f"go on with --resume (resume=True in Python), or train into another folder: {_ANOTHER}",
+            code="holds-interrupted-training",
+        )
+
+
+def _is_state(out: Path) -> bool:
+    """Whether the folder has a state that a training of visir wrote."""
+    try:
+        with safe_open(str(out / STATE_FILE), framework="np") as stored:
+            return "notes" in (stored.metadata() or {})
+    except (OSError, SafetensorError):
+        return False
 
 
 # TensorBoard: the log of steps and the curve as event files.

@@ -25,10 +25,10 @@ from visir.errors import CollectionError, ConfigurationError
 from visir.records import Collection, Items, Modality, Task, TaskFile, TaskSet
 from visir.training.build import ModelLoader
 from visir.training.checkpoint import Checkpoint
-from visir.training.inputs import NEGATIVES, EpochRandom, InputSource, TrainingExamples, VectorSource, uniform
+from visir.training.inputs import NEGATIVES, EpochRandom, InputSource, Rows, TrainingExamples, VectorSource, uniform
 from visir.training.learner import DualEncoder, encode_source, figures_of, ranks_of
 from visir.training.loop import FitResult, Report
-from visir.training.losses import Objective, build_objective
+from visir.training.objective import Objective, build_objective
 from visir.training.processes import Processes
 from visir.training.recipe import CombinerSettings, FrozenImages, FrozenTexts, HeadShape, Recipe
 from visir.training.trained import TrainedModel
@@ -53,11 +53,11 @@ class AlikeNegatives:
     # document.
 
     documents: VectorSource  # the vectors of all documents
-    nearest: NDArray[np.int64]  # (n, p) rows of documents for each query, −1 where there are fewer
+    nearest: Rows  # (n, p) rows of documents for each query, −1 where there are fewer
     count: int  # how many of them stand beside each pair
 
     def positives(
-        self, source: InputSource, anchor_rows: NDArray[np.int64], rows: NDArray[np.int64], draw: EpochRandom
+        self, source: InputSource, anchor_rows: Rows, rows: Rows, draw: EpochRandom
     ) -> tuple[tuple[Inputs, ...], Tensor]:
         """`count` pictures of each pair, drawn anew every epoch; none of them belongs to a query of the batch."""
         own = self.nearest[anchor_rows[rows]]
@@ -72,15 +72,13 @@ class AlikeNegatives:
             belong.append(np.where(chosen < 0, anchor_rows[rows], len(self.nearest) + chosen))
         return tuple(inputs), torch.from_numpy(np.stack(belong, axis=1))
 
-    def anchors(
-        self, source: InputSource, anchor_rows: NDArray[np.int64], rows: NDArray[np.int64], draw: EpochRandom
-    ) -> None:
+    def anchors(self, source: InputSource, anchor_rows: Rows, rows: Rows, draw: EpochRandom) -> None:
         """None: a picture has no hard queries."""
 
 
 def nearest_pictures(
     images: NDArray[np.float32], documents: NDArray[np.float32], right: NDArray[np.bool_], count: int = POOL
-) -> NDArray[np.int64]:
+) -> Rows:
     """The documents that are nearest to the picture of each query by cosine, and not right."""
     # images: (q, d) the pictures of the queries.
     # documents: (m, d) all documents of their task.
@@ -114,9 +112,7 @@ class ComposedSource:
         """(n, d) the vectors of one side."""
         return self._vectors[side]
 
-    def batch(
-        self, rows: NDArray[np.int64], draw: EpochRandom | None = None, keys: NDArray[np.int64] | None = None
-    ) -> dict[str, Tensor]:
+    def batch(self, rows: Rows, draw: EpochRandom | None = None, keys: Rows | None = None) -> dict[str, Tensor]:
         """The vectors of these queries, by side."""
         return {name: side.batch(rows) for name, side in self._sides.items()}
 
@@ -125,8 +121,8 @@ class ComposedSource:
 class ComposedGallery:
     """The candidates of one task in validation."""
 
-    queries: NDArray[np.int64]  # (q,) rows of the anchors
-    documents: NDArray[np.int64]  # (d,) rows of the documents
+    queries: Rows  # (q,) rows of the anchors
+    documents: Rows  # (d,) rows of the documents
     right: NDArray[np.bool_]  # (q, d) whether a document is right
     excluded: NDArray[np.bool_]  # (q, d) whether a document is no candidate
 
@@ -144,9 +140,9 @@ def examples_of(
 ) -> ComposedExamples:
     """Encode the queries and the documents of tasks."""
     texts, images, positives, documents = [], [], [], []
-    anchor_rows: list[NDArray[np.int64]] = []
+    anchor_rows: list[Rows] = []
     galleries: list[ComposedGallery] = []
-    nearest: list[NDArray[np.int64]] = []
+    nearest: list[Rows] = []
     ids: list[str] = []
     offset = first_document = 0
     for task in tasks.values():
@@ -201,7 +197,7 @@ def pictures_of(tasks: Mapping[str, Task], *, everything: bool) -> list[Items]:
     return pictures
 
 
-def _parts(task: Task, *, everything: bool) -> tuple[Items, NDArray[np.int64], pa.StringArray, Items]:
+def _parts(task: Task, *, everything: bool) -> tuple[Items, Rows, pa.StringArray, Items]:
     """The queries; of each pair the row of its query, and the right document; the documents that are encoded."""
     queries = task.queries.select(task.measured_queries())
     qrels = task.judgements().select(queries.ids)
@@ -227,8 +223,8 @@ def _gallery(
     documents: pa.StringArray,
     first_query: int,
     first_document: int,
-    row: NDArray[np.int64],
-    place: NDArray[np.int64],
+    row: Rows,
+    place: Rows,
 ) -> ComposedGallery:
     right = np.zeros((len(queries), len(documents)), bool)
     right[row, place] = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, TypeAlias
 
@@ -19,7 +19,7 @@ from visir.encoders.base import Encoder
 from visir.encoders.encoding import is_stored, texts_of
 from visir.encoders.forms import as_dense
 from visir.encoders.models.joined import ImageViews, WithWhole
-from visir.encoders.store import check_there
+from visir.encoders.store import check_there, content_fingerprint
 from visir.encoders.towers.base import LENGTHS, PRESENT, VECTORS, WHOLE, Backbone, Inputs, PromptInputs, SetTower
 from visir.encoders.towers.gru import END, START, UNKNOWN, GRUBackbone, WordVocabulary
 from visir.errors import ConfigurationError, EmbeddingError
@@ -40,6 +40,7 @@ from visir.training.inputs import (
     InputSource,
     Mined,
     PixelSource,
+    Rows,
     Swapped,
     TrainingExamples,
     VectorSource,
@@ -49,9 +50,6 @@ from visir.training.learner import search
 from visir.training.recipe import GRU, FrozenImages, MinedNegatives, Negatives, Recipe, SwappedNegatives
 
 # Batches with shortcuts: sources of pictures, words, texts and vectors, with the numbers of the epoch put on.
-
-Rows = NDArray[np.int64]
-
 
 _EPOCHS_APART = 1 << 32
 """Handwriting is drawn by the caption's row, anew every epoch: no split has so many captions."""
@@ -216,9 +214,7 @@ class _Flat:
     def __len__(self) -> int:
         return len(self._offsets) - 1
 
-    def _padded(
-        self, rows: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    def _padded(self, rows: Rows) -> tuple[Rows, Rows, Rows, NDArray[np.bool_]]:
         """(n, L) ids padded with 0, (n,) lengths, (n, L) positions in `flat`, and where there is a word."""
         starts = self._offsets[rows]
         lengths = self._offsets[rows + 1] - starts
@@ -241,9 +237,7 @@ class WordSource(_Flat):
         super().__init__(flat, offsets)
         self._dropout = dropout
 
-    def batch(
-        self, rows: NDArray[np.int64], draw: EpochRandom | None = None, keys: NDArray[np.int64] | None = None
-    ) -> dict[str, Tensor]:
+    def batch(self, rows: Rows, draw: EpochRandom | None = None, keys: Rows | None = None) -> dict[str, Tensor]:
         """The captions `rows`, padded with 0 to the longest of them."""
         ids, lengths, positions, words = self._padded(rows)
         if draw is not None and self._dropout > 0:
@@ -258,9 +252,7 @@ class TokenSource(_Flat):
 
     # No word is dropped: the decoder learns the caption as it is, whatever the text tower saw of it.
 
-    def batch(
-        self, rows: NDArray[np.int64], draw: EpochRandom | None = None, keys: NDArray[np.int64] | None = None
-    ) -> Tensor:
+    def batch(self, rows: Rows, draw: EpochRandom | None = None, keys: Rows | None = None) -> Tensor:
         """The captions `rows`; the longest has L - 2 words."""
         ids, lengths, _, _ = self._padded(rows)
         tokens = np.zeros((len(rows), ids.shape[1] + 2), np.int64)
@@ -274,11 +266,11 @@ class TokenSource(_Flat):
 
 
 @dataclass(frozen=True, eq=False)
-class SetsWithWholes:
-    """Several vectors for each of n items, and one (n, d) of the whole item."""
+class Sets:
+    """Several vectors for each of n items, and one (n, d) of the whole item, or none."""
 
-    sets: TokenVectors
-    wholes: NDArray[Any]
+    tokens: TokenVectors
+    wholes: NDArray[Any] | None = None
 
 
 class SetSource:
@@ -288,9 +280,9 @@ class SetSource:
     # picture are other places, so sets cannot be averaged. Nothing is copied but the rows of a batch, so the vectors of
     # a large collection stay on disk.
 
-    def __init__(self, views: Sequence[TokenVectors] | Sequence[SetsWithWholes]) -> None:
-        self._views = [view.sets if isinstance(view, SetsWithWholes) else view for view in views]
-        self._wholes = [view.wholes for view in views if isinstance(view, SetsWithWholes)]
+    def __init__(self, views: Sequence[Sets]) -> None:
+        self._views = [view.tokens for view in views]
+        self._wholes = [view.wholes for view in views if view.wholes is not None]
         shapes = {(len(view), view.dimension) for view in self._views}
         if len(shapes) != 1:
             raise EmbeddingError(
@@ -308,9 +300,7 @@ class SetSource:
         """The length of a vector."""
         return self._views[0].dimension
 
-    def batch(
-        self, rows: NDArray[np.int64], draw: EpochRandom | None = None, keys: NDArray[np.int64] | None = None
-    ) -> dict[str, Tensor]:
+    def batch(self, rows: Rows, draw: EpochRandom | None = None, keys: Rows | None = None) -> dict[str, Tensor]:
         """The sets of `rows`."""
         # Returns: {"vectors": (m, width) float32, "present": (n, the most of any item) booleans}, and "whole": (n, d)
         # float32 where items have a vector of the whole.
@@ -425,15 +415,13 @@ class PreparedTexts:
     def __len__(self) -> int:
         return len(self._prepared)
 
-    def batch(
-        self, rows: NDArray[np.int64], draw: EpochRandom | None = None, keys: NDArray[np.int64] | None = None
-    ) -> Inputs:
+    def batch(self, rows: Rows, draw: EpochRandom | None = None, keys: Rows | None = None) -> Inputs:
         """The texts `rows` as `backbone.collate` lays them out; the same with and without a draw."""
         return self._collate([self._prepared[row] for row in rows])
 
 
-Frozen: TypeAlias = NDArray[Any] | TokenVectors | SetsWithWholes
-"""The vectors of a frozen encoder: one for each item, several, or several and one of the whole."""
+Frozen: TypeAlias = NDArray[Any] | Sets
+"""The vectors of a frozen encoder: one for each item, or several."""
 
 
 def build_examples(recipe: Recipe, model: TrainingModel, splits: Splits) -> tuple[TrainingExamples, TrainingExamples]:
@@ -443,7 +431,7 @@ def build_examples(recipe: Recipe, model: TrainingModel, splits: Splits) -> tupl
     train, validation = splits.train, splits.validation
     texts: list[str] = plain(train).captions["text"].to_pylist()
     train_examples = TrainingExamples(
-        anchors=_training_images(recipe, model.sides["image"], train),
+        anchors=_images(recipe, model.sides["image"], train, trains=True),
         positives=_texts_as_trained(recipe, model.sides["text"], train, fits=True),
         anchor_rows=image_rows_of(train),
         ids=train.captions["id"].to_pylist(),
@@ -455,7 +443,7 @@ def build_examples(recipe: Recipe, model: TrainingModel, splits: Splits) -> tupl
         ),
     )
     validation_examples = TrainingExamples(
-        anchors=_validation_images(recipe, model.sides["image"], validation),
+        anchors=_images(recipe, model.sides["image"], validation, trains=False),
         positives=_validation_texts(recipe, model.sides["text"], validation),
         anchor_rows=image_rows_of(validation),
         ids=validation.captions["id"].to_pylist(),
@@ -487,18 +475,16 @@ def _views(base_encoder: Encoder) -> list[Encoder]:
     return [base_encoder]
 
 
-def _training_images(recipe: Recipe, side: ModelSide, split: Collection) -> InputSource:
-    if side.base_encoder is None:
-        return _pixels(recipe, side, split, changed=True)
-    views, assigned = _views(side.base_encoder), _assigned(recipe, split, "image")
-    return _fitted(side, [[_frozen(view, part, "image") for view in views] for part in assigned])
-
-
-def _pixels(recipe: Recipe, side: ModelSide, split: Collection, *, changed: bool) -> InputSource:
-    """The pictures of a split, at random `changed` as the recipe says, with their numbers."""
+def _images(recipe: Recipe, side: ModelSide, split: Collection, *, trains: bool) -> InputSource:
+    """The pictures of a split as the image side reads them; where it `trains` changed, and in views, by the recipe."""
+    if side.base_encoder is not None:
+        if not trains:  # as they will be encoded in use: with all views, which evaluating finds in the store
+            return _source([_frozen(side.base_encoder, split, "image")])
+        views, assigned = _views(side.base_encoder), _assigned(recipe, split, "image")
+        return _fitted(side, [[_frozen(view, part, "image") for view in views] for part in assigned])
     settings, backbone = recipe.image, _backbone(side)
     assert not isinstance(settings, FrozenImages)
-    pictures = PixelSource(plain(split), backbone, settings.augment if changed else None, settings.cache)
+    pictures = PixelSource(plain(split), backbone, settings.augment if trains else None, settings.cache)
     carried = _carries(split, "image")
     return StampedPictures(pictures, backbone, split, _numbering(recipe, split)) if carried else pictures
 
@@ -543,13 +529,6 @@ def _frozen_texts(recipe: Recipe, base_encoder: Encoder, split: Collection) -> l
         for prompt in recipe.text.prompts
     ]
     return [[np.concatenate([encode_dense(base_encoder, view, "text").vectors for view in filled])]]
-
-
-def _validation_images(recipe: Recipe, side: ModelSide, split: Collection) -> InputSource:
-    if side.base_encoder is None:
-        return _pixels(recipe, side, split, changed=False)
-    # As they will be encoded in use: with all views, which evaluating the checkpoint finds in the store.
-    return _source([_frozen(side.base_encoder, split, "image")])
 
 
 def _validation_texts(recipe: Recipe, side: ModelSide, split: Collection) -> InputSource:
@@ -611,20 +590,19 @@ def _frozen(encoder: Encoder, items: Collection, modality: Modality) -> Frozen:
     """What a frozen encoder gives for one side of a split."""
     if isinstance(encoder, WithWhole):
         sets = _frozen(encoder.several, items, modality)
-        assert isinstance(sets, TokenVectors)
-        return SetsWithWholes(sets, encode_dense(encoder.whole, items, modality).vectors)
+        assert isinstance(sets, Sets)
+        return replace(sets, wholes=encode_dense(encoder.whole, items, modality).vectors)
     vectors = encode(encoder, items, modality)
-    return vectors.tokens if isinstance(vectors, MultiVectorEmbeddings) else as_dense(vectors).vectors
+    return Sets(vectors.tokens) if isinstance(vectors, MultiVectorEmbeddings) else as_dense(vectors).vectors
 
 
 def _fitted(side: ModelSide, assigned: Sequence[Sequence[Frozen]]) -> InputSource:
     """The training vectors, by assignment and view; the head takes mean and deviation from them."""
     views = [view for views in assigned for view in views]
-    wholes = [view.wholes for view in views if isinstance(view, SetsWithWholes)]
-    parts = [view.sets if isinstance(view, SetsWithWholes) else view for view in views]
-    side.tower.head.fit_scaling(*(part.vectors if isinstance(part, TokenVectors) else part for part in parts))
+    side.tower.head.fit_scaling(*(view.tokens.vectors if isinstance(view, Sets) else view for view in views))
     if isinstance(side.tower, SetTower) and side.tower.whole is not None:
-        side.tower.whole.fit_scaling(*wholes)
+        wholes = (view.wholes for view in views if isinstance(view, Sets))
+        side.tower.whole.fit_scaling(*(vectors for vectors in wholes if vectors is not None))
     return _one_or_all(assigned)
 
 
@@ -635,11 +613,8 @@ def _one_or_all(assigned: Sequence[Sequence[Frozen]]) -> InputSource:
 
 def _source(views: Sequence[Frozen]) -> InputSource:
     """One vector of each item or several, as the encoder gave them."""
-    both = [view for view in views if isinstance(view, SetsWithWholes)]
-    sets = [view for view in views if isinstance(view, TokenVectors)]
-    if both or sets:
-        return SetSource(both or sets)
-    return VectorSource([view for view in views if isinstance(view, np.ndarray)])
+    sets = [view for view in views if isinstance(view, Sets)]
+    return SetSource(sets) if sets else VectorSource([view for view in views if not isinstance(view, Sets)])
 
 
 def _backbone(side: ModelSide) -> Backbone:
@@ -650,6 +625,8 @@ def _backbone(side: ModelSide) -> Backbone:
 def _origin(model: TrainingModel, split: Collection) -> dict[str, Any]:
     """What examples are made of: the split, and each encoder whose vectors or weights went in."""
     origin: dict[str, Any] = {"split": split.fingerprint}
+    if model.sides["image"].base_encoder is not None:  # their bytes were read for the key of their vectors
+        origin["pictures"] = content_fingerprint(split.items("image"))
     for modality, side in model.sides.items():
         if side.base_encoder is not None:
             origin[f"{modality} base encoder"] = side.base_encoder.card.fingerprint

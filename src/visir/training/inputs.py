@@ -38,6 +38,7 @@ from visir.storage import ContentStore, FolderChange, FolderKind
 from visir.threads import usable_cores
 from visir.training.recipe import Augmentation, MinedNegatives
 
+Rows = NDArray[np.int64]
 Side = Literal["anchor", "positive"]
 """The two sides of a pair."""
 
@@ -83,11 +84,11 @@ class TrainingData(Protocol):
         """Whether making a batch takes so long that threads should make it ahead."""
         ...
 
-    def batch(self, rows: NDArray[np.int64], draw: EpochRandom | None = None) -> TrainingBatch:
+    def batch(self, rows: Rows, draw: EpochRandom | None = None) -> TrainingBatch:
         """The rows as one batch."""
         ...
 
-    def labels(self, rows: NDArray[np.int64]) -> tuple[Any, Any]:
+    def labels(self, rows: Rows) -> tuple[Any, Any]:
         """(n,) anchor rows and classes (or None) of pairs whose inputs another process reads."""
         ...
 
@@ -97,9 +98,7 @@ class InputSource(Protocol):
 
     def __len__(self) -> int: ...
 
-    def batch(
-        self, rows: NDArray[np.int64], draw: EpochRandom | None = None, keys: NDArray[np.int64] | None = None
-    ) -> Inputs:
+    def batch(self, rows: Rows, draw: EpochRandom | None = None, keys: Rows | None = None) -> Inputs:
         """The rows as one batch on the CPU."""
         # rows: (n,) which items.
         # keys: (n,) in training, the rows of the pairs, by which each item gets a draw of its own: one photo beside two
@@ -111,13 +110,13 @@ class NegativeSource(Protocol):
     """Hard negatives of pairs, by row; see `visir.training.inputs.HardNegatives`."""
 
     def positives(
-        self, source: InputSource, anchor_rows: NDArray[np.int64], rows: NDArray[np.int64], draw: EpochRandom
+        self, source: InputSource, anchor_rows: Rows, rows: Rows, draw: EpochRandom
     ) -> tuple[Sequence[Inputs], Any] | None:
         """For the anchors: h batches of n inputs of the positives' tower, and the (n, h) anchors they belong to."""
         ...
 
     def anchors(
-        self, source: InputSource, anchor_rows: NDArray[np.int64], rows: NDArray[np.int64], draw: EpochRandom
+        self, source: InputSource, anchor_rows: Rows, rows: Rows, draw: EpochRandom
     ) -> tuple[Sequence[Inputs], Any] | None:
         """For the positives: h batches of n inputs of the anchors' tower, and the (n, h) anchors they are."""
         ...
@@ -147,13 +146,13 @@ class TrainingExamples:
 
     anchors: InputSource  # a source
     positives: InputSource  # a source
-    anchor_rows: NDArray[np.int64]  # (m,) int64, the row of each positive's anchor
+    anchor_rows: Rows  # (m,) int64, the row of each positive's anchor
     ids: Sequence[str]  # (m,) ids of the positives, for messages
     origin: dict[str, Any]  # fingerprints of what the examples are made of (split, backbones, targets), as plain values
     targets: InputSource | None = None  # a source of (n, t) latent targets, or None
     tokens: InputSource | None = None  # a source of padded token ids, or None
     # (m,) int64, what each positive is beyond the anchor it belongs to, for objectives that need it.
-    classes: NDArray[np.int64] | None = None
+    classes: Rows | None = None
     unit: str = "captions"  # what the positives are called, in the plural
     negatives: NegativeSource | None = None  # hard negatives beside the pairs of a batch, or None
 
@@ -165,7 +164,7 @@ class TrainingExamples:
         """See `TrainingData.is_slow`: where pictures are read. Looking up 128 vectors and captions takes 0.3 ms."""
         return getattr(self.anchors, "is_slow", False)
 
-    def batch(self, rows: NDArray[np.int64], draw: EpochRandom | None = None) -> TrainingBatch:
+    def batch(self, rows: Rows, draw: EpochRandom | None = None) -> TrainingBatch:
         """The positives `rows` with their anchors."""
         anchor_rows = self.anchor_rows[rows]
         hard: dict[str, Any] = {}
@@ -186,15 +185,13 @@ class TrainingExamples:
             **hard,
         )
 
-    def labels(self, rows: NDArray[np.int64]) -> tuple[Any, Any]:
+    def labels(self, rows: Rows) -> tuple[Any, Any]:
         """See `TrainingData.labels`."""
         classes = None if self.classes is None else torch.from_numpy(self.classes[rows])
         return torch.from_numpy(self.anchor_rows[rows]), classes
 
 
 Input = TypeVar("Input")
-
-
 Output = TypeVar("Output")
 
 
@@ -236,7 +233,7 @@ def _pinned(value: Any) -> Any:
 
 def prefetch(
     examples: TrainingData,
-    batches: Iterable[NDArray[np.int64]],
+    batches: Iterable[Rows],
     draw: EpochRandom | None = None,
     workers: int | None = None,
     *,
@@ -248,7 +245,7 @@ def prefetch(
     # are slow (pixels, each batch of which is spread over all cores besides), and none otherwise: looking up 128
     # vectors and captions takes 0.3 ms, handing them from one thread to another adds 0.1.
 
-    def make(rows: NDArray[np.int64]) -> TrainingBatch:
+    def make(rows: Rows) -> TrainingBatch:
         batch = examples.batch(rows, draw)
         return pin_batch(batch) if pin else batch
 
@@ -263,7 +260,7 @@ VIEWS, PICTURES, WORDS, PROMPTS, NEGATIVES = 1, 2, 3, 4, 5
 which prompt stands around a text, which hard negatives stand beside a pair (6 too, of pictures)."""
 
 
-def uniform(draw: EpochRandom, stream: int, positions: NDArray[np.int64]) -> NDArray[np.float64]:
+def uniform(draw: EpochRandom, stream: int, positions: Rows) -> NDArray[np.float64]:
     """Uniform numbers in [0, 1) at `positions` ≥ 0 of one epoch's stream, in the shape of `positions`."""
     # NumPy's generators would draw the whole epoch for that (and keep it, under a lock, for every thread that works
     # ahead), or be seeded anew for each row.
@@ -300,9 +297,7 @@ class VectorSource:
         """d, the length of a vector."""
         return int(self._views[0].shape[1])
 
-    def batch(
-        self, rows: NDArray[np.int64], draw: EpochRandom | None = None, keys: NDArray[np.int64] | None = None
-    ) -> Tensor:
+    def batch(self, rows: Rows, draw: EpochRandom | None = None, keys: Rows | None = None) -> Tensor:
         """(len(rows), d) float32."""
         if len(self._views) == 1:
             return torch.from_numpy(_taken(self._views[0], rows))
@@ -319,14 +314,12 @@ class VectorSource:
         return torch.from_numpy(chosen)
 
 
-def _taken(view: NDArray[np.float32], rows: NDArray[np.int64]) -> NDArray[np.float32]:
+def _taken(view: NDArray[np.float32], rows: Rows) -> NDArray[np.float32]:
     """The rows as a plain array of their own: fancy indexing copies, `asarray` sheds the memory map's class."""
     return np.asarray(view[rows], np.float32)
 
 
 # Hard negatives of a batch: changed captions, and captions and pictures that a model found.
-
-Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -426,11 +419,7 @@ class HardNegatives:
 # Decoded pictures kept on disk, so that an epoch decodes no JPEG.
 
 DECODED = FolderKind("pictures", "a folder of decoded pictures", remedy="delete it: it is made again")
-
-
 _PIXELS, _SHAPES = "pixels.u8", "shapes.npy"
-
-
 _LOOK_AFTER = 64
 """After so many pictures the room that all will need is known well enough to refuse a disk that has less."""
 
@@ -549,17 +538,9 @@ Box = tuple[int, int, int, int]
 
 
 _TRIES = 10
-
-
 _CROP_RATIOS = (3 / 4, 4 / 3)
-
-
 _ERASED_AREA = (0.02, 0.33)
-
-
 _ERASED_RATIOS = (0.3, 3.3)
-
-
 _MEAN_COLOUR = tuple(round(255 * mean) for mean in NORMALISATIONS["imagenet"][0])
 
 
@@ -679,9 +660,7 @@ class PixelSource:
     def __len__(self) -> int:
         return len(self._reader)
 
-    def batch(
-        self, rows: NDArray[np.int64], draw: EpochRandom | None = None, keys: NDArray[np.int64] | None = None
-    ) -> Inputs:
+    def batch(self, rows: Rows, draw: EpochRandom | None = None, keys: Rows | None = None) -> Inputs:
         """The pictures `rows` as `backbone.collate` lays them out."""
         if draw is None or self._augmentation == Augmentation():
             if all(row in self._kept for row in rows.tolist()):

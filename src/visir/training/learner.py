@@ -15,8 +15,18 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from visir.encoders.towers.base import Inputs, PromptInputs, Tower, to_device
-from visir.training.inputs import EpochRandom, InputSource, Mined, Side, TrainingData, TrainingExamples, made_ahead
-from visir.training.losses import Losses, Objective
+from visir.training.inputs import (
+    EpochRandom,
+    InputSource,
+    Mined,
+    Rows,
+    Side,
+    TrainingData,
+    TrainingExamples,
+    made_ahead,
+)
+from visir.training.losses import Losses
+from visir.training.objective import Objective
 from visir.training.optimiser import Precision
 from visir.training.similarities import VectorPairs, best_matches
 
@@ -229,18 +239,9 @@ class LateInteraction(DualEncoder):
 
 # The search for hard negatives in the training split, by the trained model as it is, or by a given one.
 
-Rows = NDArray[np.int64]
-
-
 Vectors = NDArray[np.float32]
-
-
 CUTOFFS = (1, 5, 10)
-
-
 _ENCODED = 128
-
-
 SCORES = 1 << 24
 """Scores held at a time: 64 MiB, whatever the size of the split."""
 
@@ -305,7 +306,7 @@ def encode_source(
 def validate(
     anchors: NDArray[np.float32],
     positives: NDArray[np.float32],
-    anchor_rows: NDArray[np.int64],
+    anchor_rows: Rows,
     tasks: tuple[str, str] = ("i2t", "t2i"),
 ) -> dict[str, float]:
     """Count hits in both directions. An anchor without a positive is a candidate but no query."""
@@ -322,7 +323,7 @@ def validate(
     return figures_of(ranks)
 
 
-def figures_of(ranks: Mapping[str, NDArray[np.int64]]) -> dict[str, float]:
+def figures_of(ranks: Mapping[str, Rows]) -> dict[str, float]:
     """hit@1, @5, @10 of each direction in percent, and "rsum", their sum."""
     values = {f"{task} hit@{k}": 100.0 * float((first <= k).mean()) for task, first in ranks.items() for k in CUTOFFS}
     return {**values, "rsum": sum(values.values())}
@@ -330,10 +331,10 @@ def figures_of(ranks: Mapping[str, NDArray[np.int64]]) -> dict[str, float]:
 
 def _first_ranks(
     queries: NDArray[np.float32],
-    query_anchors: NDArray[np.int64],
+    query_anchors: Rows,
     candidates: NDArray[np.float32],
-    candidate_anchors: NDArray[np.int64],
-) -> NDArray[np.int64]:
+    candidate_anchors: Rows,
+) -> Rows:
     """The rank, from 1, of each query's best positive: the candidates of the same anchor are its positives."""
     ranks = np.empty(len(queries), np.int64)
     block = max(1, SCORES // len(candidates))
@@ -345,10 +346,10 @@ def _first_ranks(
     return ranks
 
 
-def ranks_of(scores: NDArray[np.float32], positive: NDArray[np.bool_]) -> NDArray[np.int64]:
+def ranks_of(scores: NDArray[np.float32], positive: NDArray[np.bool_]) -> Rows:
     """(n,) the rank, from 1, of each query's best positive; `positive` (n, m) says which candidates are."""
     # Ties, and NaN, count against the query (`~(a < b)` rather than `a >= b`), so that a space that collapsed to one
     # point scores nothing.
     best = np.where(positive, scores, -np.inf).max(axis=1, keepdims=True)
-    ranks: NDArray[np.int64] = 1 + (~(scores < best) & ~positive).sum(axis=1)
+    ranks: Rows = 1 + (~(scores < best) & ~positive).sum(axis=1)
     return ranks

@@ -24,8 +24,6 @@ from visir.training.similarities import OwnQueries, VectorPairs
 # Several processes that train one model: each takes its share of every batch, all keep the same weights.
 
 T = TypeVar("T")
-
-
 _PATIENCE = timedelta(hours=1)
 """How long a process waits for another one: longer than a validation by the first alone, shorter than for ever."""
 

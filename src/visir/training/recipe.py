@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from visir.encoders.devices import check_code, name_model
 from visir.encoders.towers.adapters import AdapterSpec
 from visir.errors import ConfigurationError, VisirError, raise_faults
 from visir.files import data_directory
 from visir.records import Shortcuts
 from visir.records.shortcuts import MOST_BITS, Carrier, DigitSource, Kind, Per, Placement
 from visir.robustness.perturbations import PERTURBATIONS, find
-from visir.training.losses import WITH_NEGATIVES, Auxiliary, Contrastive, InfoNCESettings, MultiPositiveSettings
-from visir.training.settings import Change, Count, Positive, Settings, Share, read_settings
+from visir.training.losses import InfoNCESettings, MultiPositiveSettings
+from visir.training.objective import WITH_NEGATIVES, Auxiliary, Contrastive
+from visir.training.settings import Change, Count, Positive, Seed, Settings, Share, read_settings
 from visir.training.shipped import OWN, base_of
 
 FITTED_WORDS = "bow:fitted:"
@@ -218,8 +220,6 @@ class GRU(_Texts):
 
 
 ImageSide = Annotated[FrozenImages | ResNet | SmallCNN | PretrainedImages, Field(discriminator="tower")]
-
-
 TextSide = Annotated[FrozenTexts | GRU | PretrainedTexts, Field(discriminator="tower")]
 
 
@@ -248,7 +248,7 @@ class ShortcutSettings(Settings):
     per: Per = "image"
     digits: DigitSource = "auto"
     placement: Placement = "even"
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Seed = 0
     shuffles: Annotated[int, Field(ge=0)] = 0
 
     def record(self) -> Shortcuts:
@@ -312,7 +312,7 @@ class SwappedNegatives(Settings):
         tuple[Annotated[str, AfterValidator(_changes_meaning)], ...], Field(min_length=1), BeforeValidator(_listed)
     ] = ("shuffle_nouns_and_adj",)
     variants: Count = 1
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Seed = 0
 
 
 class Negatives(Settings):
@@ -537,7 +537,7 @@ class Recipe(Regime):
     name: Annotated[str, Field(pattern=r"^[\w.\-]+$")]
     title: str = ""
     group: str = ""
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Seed = 0
     device: str = "cpu"
     precision: Literal["float32", "bfloat16", "float16"] = "float32"
     dimension: Count | Literal["own"] = 512
@@ -575,6 +575,7 @@ def read_recipe(source: str | Path | Mapping[str, Any] | Recipe, changes: Sequen
     Raises:
         ConfigurationError: Lists every fault at once: unknown keys (with the nearest known one), wrong types, values
             out of range, each with its line.
+        EncoderError: A file names a model that runs code of its own, or an address, and `changes` do not.
 
     Example:
         >>> from visir.training import find_recipe
@@ -584,7 +585,29 @@ def read_recipe(source: str | Path | Mapping[str, Any] | Recipe, changes: Sequen
     recipe = read_settings(Recipe, source, changes, find_base=base_of, own=OWN)
     title = str(source) if isinstance(source, (str, Path)) else f"recipe {recipe.name}"
     raise_faults(ConfigurationError, title, contradictions(recipe), hint="docs/reference/recipe-settings.md")
+    check_models(recipe, source, changes, "image.encoder")
     return recipe
+
+
+def check_models(recipe: Settings, source: object, changes: Sequence[str | Change], key: str) -> None:
+    """Check that a recipe from a file names no model that runs code or asks an address which `changes` do not name."""
+    if not isinstance(source, (str, Path)):
+        return
+    for change in changes:
+        value = (Change.parse(change) if isinstance(change, str) else change).value
+        for name in value if isinstance(value, (list, tuple)) else [value]:
+            name_model(expand(str(name)))
+    for name in map(expand, _models(recipe.model_dump())):
+        check_code(name, source, f"--set {key}={name} (or the key that it is for)")
+
+
+def _models(values: Mapping[str, Any], *, all_keys: bool = False) -> Iterator[str]:
+    """The names of models in a recipe."""
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _models(value, all_keys=key == "encoders")
+        elif all_keys or key in ("encoder", "target", "model"):
+            yield from [value] if isinstance(value, str) else value
 
 
 def contradictions(recipe: Recipe) -> list[str]:

@@ -95,7 +95,13 @@ def train(
         ([1, 2], (1, 128))
     """
     keywords = {name: value for name, value in locals().items() if name in KEYWORDS}
-    resolved, collection = TOWERS.resolve(recipe, data, keywords, sections, set)
+    return train_resolved(*TOWERS.resolve(recipe, data, keywords, sections, set), out, resume=resume, report=report)
+
+
+def train_resolved(
+    resolved: Recipe, collection: Any, out: str | Path | None, *, resume: bool = False, report: Report | None = None
+) -> TrainedModel:
+    """Train by a recipe that says everything, on the collection that it names."""
     if resolved.combiner is not None:
         return train_combiner(resolved, collection, out, resume=resume, report=report)
     events = {TENSORBOARD_FOLDER: EVENTS}

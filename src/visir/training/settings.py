@@ -7,7 +7,7 @@ import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from types import UnionType
@@ -29,27 +29,12 @@ NONE = "none"
 
 
 Kind = type[BaseModel]
-
-
 Where = tuple[str, ...]
-
-
 FindBase = Callable[[str, Path], Path]
 """The file that `extends = NAME` in another file means."""
 
 
 # What a settings class declares at a place: its keys, its choices, its kinds.
-
-
-class KindKey(NamedTuple):
-    """The key that decides what kind of thing a section describes, and the kind when the section does not say."""
-
-    key: str
-    default: str | None
-
-
-KindOf = Callable[[Where], KindKey | None]
-"""The key that decides what kind of thing a section describes (`tower`) and its default, or None."""
 
 
 class Spot(NamedTuple):
@@ -76,27 +61,15 @@ def locate(kind: Kind, location: Sequence[str | int]) -> Spot:
         declared = inside.model_fields.get(str(part))
         if declared is None:
             break
-        key = _discriminator(declared)
-        if key is None:
+        if declared.discriminator is None:
             inside, choices = section_of(declared), _literals(declared.annotation)
         else:
+            key = str(declared.discriminator)
             kinds = {tag: each for each in members(declared) for tag in _literals(each.model_fields[key].annotation)}
             tag = next(rest, None)
             inside, choices = None if tag is None else kinds[str(tag)], tuple(kinds)
         spot = spot._replace(choices=choices)
     return spot
-
-
-def kind_key(kind: Kind, where: Sequence[str]) -> KindKey | None:
-    """What decides the kind of the section `where`, or None for any other place."""
-    # ("tower", None) for "image", which has to be given; ("name", "infonce") for "objective", which has a default.
-    inside: Kind | None = kind
-    declared: FieldInfo | None = None
-    for part in where:
-        declared = None if inside is None else inside.model_fields.get(part)
-        inside = None if declared is None else section_of(declared)
-    key = None if declared is None else _discriminator(declared)
-    return None if declared is None or key is None else KindKey(key, getattr(declared.default, key, None))
 
 
 def section_of(declared: FieldInfo) -> Kind | None:
@@ -109,10 +82,6 @@ def members(declared: FieldInfo) -> tuple[Kind, ...]:
     """The settings classes that a key may hold: none for a single value, several for a choice of kinds."""
     options = get_args(declared.annotation) if _is_union(declared.annotation) else (declared.annotation,)
     return tuple(option for option in options if isinstance(option, type) and issubclass(option, BaseModel))
-
-
-def _discriminator(declared: FieldInfo) -> str | None:
-    return declared.discriminator if isinstance(declared.discriminator, str) else None
 
 
 def _literals(annotation: Any) -> tuple[str, ...]:
@@ -154,124 +123,126 @@ class Change:
         return cls(tuple(part.strip() for part in name.split(".")), parsed, f"--set {text}")
 
 
-@dataclass
-class Layers:
+class Layers(NamedTuple):
     """Values put together from several files and changes, and for each key the place it came from."""
 
-    values: dict[str, Any] = field(default_factory=dict)
-    origin: dict[Where, str] = field(default_factory=dict)
+    values: Mapping[str, Any]
+    origin: Mapping[Where, str]
 
-    def cover(self, over: Layers, kind_of: KindOf) -> Layers:
-        """Lay `over` on top: what it says wins, what it does not mention stays."""
-        self._merge(self.values, over.values, (), kind_of)
-        self.origin.update(over.origin)
-        return self
+    def under(self, above: Layers, kind: Kind | None) -> Layers:
+        """Both, where what `above` says wins, and what it does not mention stays."""
+        values = _merged(self.values, above.values, kind)
+        origin = {**self.origin, **above.origin}
+        # A section that was replaced takes the places of its keys with it.
+        return Layers(values, {where: place for where, place in origin.items() if _holds(values, where)})
 
-    def forget(self, where: Where) -> None:
-        """Drop the places of everything under `where`."""
-        self.origin = {key: place for key, place in self.origin.items() if key[: len(where)] != where}
 
-    def put(self, change: Change) -> None:
-        """Set one key."""
-        values = self.values
-        for part in change.where[:-1]:
-            values = values.setdefault(part, {})
-            if not isinstance(values, dict):
-                raise ConfigurationError(
-                    f"{change.place}: {part!r} is a single value, not a section.", code="single-value-not-section"
-                )
-        values[change.where[-1]] = deepcopy(change.value)
-        self.origin[change.where] = change.place
+def _merged(below: Mapping[str, Any], above: Mapping[str, Any], kind: Kind | None) -> dict[str, Any]:
+    """`above` laid over `below`, key by key; `kind` is the settings class of this section, where there is one."""
+    # A section whose kind changes (another `tower`) is replaced as a whole: settings of a ResNet say nothing of a small
+    # CNN. One that is new and does not say its kind is of the default kind (an objective's `name`).
+    merged = dict(below)
+    for key, value in above.items():
+        if isinstance(value, Mapping):
+            declared = None if kind is None else kind.model_fields.get(key)
+            tag = None if declared is None else declared.discriminator
+            was = below.get(key)
+            if not isinstance(was, Mapping) or (tag and value.get(tag, was.get(tag)) != was.get(tag)):
+                default = tag and getattr(declared.default, str(tag), None)  # type: ignore[union-attr]
+                was = {tag: default} if default else {}
+            value = _merged(was, value, None if declared is None else section_of(declared))
+        merged[key] = value
+    return merged
 
-    def _merge(self, below: dict[str, Any], above: Mapping[str, Any], at: Where, kind_of: KindOf) -> None:
-        # A section whose kind changes (another `tower`) is replaced as a whole: settings of a ResNet say nothing of a
-        # small CNN. One that is new and does not say its kind is of the default kind.
-        for key, value in above.items():
-            where, was = (*at, key), below.get(key)
-            if not isinstance(value, Mapping):
-                self.forget(where)
-                below[key] = value
-                continue
-            kind = kind_of(where)
-            if not isinstance(was, dict) or (kind and value.get(kind.key, was.get(kind.key)) != was.get(kind.key)):
-                self.forget(where)
-                below[key] = was = {} if kind is None or kind.default is None else {kind.key: kind.default}
-            self._merge(was, value, where, kind_of)
+
+def _holds(values: Any, where: Where) -> bool:
+    for key in where:
+        if not isinstance(values, Mapping) or key not in values:
+            return False
+        values = values[key]
+    return True
 
 
 def read_layers(
     source: str | Path | Mapping[str, Any],
-    changes: Sequence[str | Change],
+    changes: Sequence[str | Change] = (),
     *,
+    kind: Kind | None = None,
     find_base: FindBase,
-    kind_of: KindOf,
     own: Sequence[str] = (),
 ) -> Layers:
-    """The values of a recipe over those it extends, with `changes` on top."""
-    reader = _Reader(find_base, kind_of, own)
+    """The values of a recipe over those it extends, with `changes` on top; keys in `own` are not taken over."""
     if isinstance(source, Mapping):
-        layers = reader.extended(Path(), Layers(deepcopy(dict(source))), "recipe", ())
+        layers = _extended(Layers(source, {}), Path(), "recipe", (), kind, find_base, own)
     else:
-        layers = reader.read(Path(source), ())
-    over = Layers()
-    for change in changes:
-        over.put(Change.parse(change) if isinstance(change, str) else change)
-    return layers.cover(over, kind_of)
+        layers = _read(Path(source), (), kind, find_base, own)
+    over: dict[str, Any] = {}
+    origin: dict[Where, str] = {}
+    for text in changes:
+        change = Change.parse(text) if isinstance(text, str) else text
+        section = over
+        for part in change.where[:-1]:
+            section = section.setdefault(part, {})
+            if not isinstance(section, dict):
+                raise ConfigurationError(
+                    f"{change.place}: {part!r} is a single value, not a section.", code="single-value-not-section"
+                )
+        section[change.where[-1]] = deepcopy(change.value)
+        origin[change.where] = change.place
+    return layers.under(Layers(over, origin), kind)
 
 
-@dataclass(frozen=True)
-class _Reader:
-    """Reads files over those that they extend; keys in `own` are not taken over."""
+def _read(path: Path, above: tuple[Path, ...], kind: Kind | None, find_base: FindBase, own: Sequence[str]) -> Layers:
+    """The values of a file, which those `above` extend."""
+    chain = (*above, path.resolve())
+    if path.resolve() in above:
+        raise ConfigurationError(
+            f"{above[0]}: recipes extend each other in a circle: {' → '.join(path.name for path in chain)}",
+            hint=f"take `{EXTENDS}` out of one of them",
+            code="recipes-extend-each-other",
+        )
+    text = read_text(path)
+    try:
+        values = parse_toml(text, path)
+    except ConfigurationError as fault:
+        if path.suffix == ".toml":
+            raise
+        raise ConfigurationError(
+            f"{path}: this is no recipe: recipes are TOML files, or names (--list).",
+            hint=f"pictures and captions to learn from: --data {path}",
+            code="no-recipe",
+        ) from fault
+    lines = dict(_lines(text))
+    origin = {where: f"{path}, line {line}" if above else f"line {line}" for where, line in lines.items()}
+    place = f"{path}, line {lines.get((EXTENDS,), 1)}"
+    return _extended(Layers(values, origin), path, place, chain, kind, find_base, own)
 
-    find_base: FindBase
-    kind_of: KindOf
-    own: Sequence[str]
 
-    def read(self, path: Path, above: tuple[Path, ...]) -> Layers:
-        """The values of a file, which those `above` extend."""
-        chain = (*above, path.resolve())
-        if path.resolve() in above:
-            raise ConfigurationError(
-                f"{above[0]}: recipes extend each other in a circle: {' → '.join(path.name for path in chain)}",
-                hint=f"take `{EXTENDS}` out of one of them",
-                code="recipes-extend-each-other",
-            )
-        text = read_text(path)
-        try:
-            values = parse_toml(text, path)
-        except ConfigurationError as fault:
-            if path.suffix == ".toml":
-                raise
-            raise ConfigurationError(
-                f"{path}: this is no recipe: recipes are TOML files, or names (--list).",
-                hint=f"pictures and captions to learn from: --data {path}",
-                code="no-recipe",
-            ) from fault
-        file = f"{path}, " if above else ""
-        this = Layers(values, {where: f"{file}line {line}" for where, line in _lines(text)})
-        place = f"{path}, {this.origin.pop((EXTENDS,), '').removeprefix(file)}"
-        return self.extended(path, this, place, chain)
-
-    def extended(self, path: Path, this: Layers, place: str, chain: tuple[Path, ...]) -> Layers:
-        """What is read over what it extends; `place` is where it says so."""
-        base = this.values.pop(EXTENDS, None)
-        if base is None:
-            return Layers().cover(this, self.kind_of)
-        if not isinstance(base, str):
-            raise ConfigurationError(
-                f"{place}: {EXTENDS} is {base!r}, not the name or path of a recipe.", code="extends-not-name-path"
-            )
-        try:
-            base_path = self.find_base(base, path)
-        except ConfigurationError as fault:
-            raise ConfigurationError(
-                f"{place}: {EXTENDS}: {fault.message}", hint=fault.hint, code=fault.code
-            ) from fault
-        layers = self.read(base_path, chain)
-        for key in self.own:
-            layers.values.pop(key, None)
-            layers.forget((key,))
-        return layers.cover(this, self.kind_of)
+def _extended(
+    this: Layers,
+    path: Path,
+    place: str,
+    chain: tuple[Path, ...],
+    kind: Kind | None,
+    find_base: FindBase,
+    own: Sequence[str],
+) -> Layers:
+    """What is read over what it extends; `place` is where it says so."""
+    values = dict(this.values)
+    base = values.pop(EXTENDS, None)
+    if base is None:
+        return Layers({}, {}).under(Layers(values, this.origin), kind)
+    if not isinstance(base, str):
+        raise ConfigurationError(
+            f"{place}: {EXTENDS} is {base!r}, not the name or path of a recipe.", code="extends-not-name-path"
+        )
+    try:
+        base_path = find_base(base, path)
+    except ConfigurationError as fault:
+        raise ConfigurationError(f"{place}: {EXTENDS}: {fault.message}", hint=fault.hint, code=fault.code) from fault
+    below = _read(base_path, chain, kind, find_base, own)
+    taken = {key: value for key, value in below.values.items() if key not in own}
+    return Layers(taken, below.origin).under(Layers(values, this.origin), kind)
 
 
 def _lines(text: str) -> Iterator[tuple[Where, int]]:
@@ -288,8 +259,6 @@ def _lines(text: str) -> Iterator[tuple[Where, int]]:
 # Messages on wrong settings: the place, the value there, and the nearest right one.
 
 _TAGS = ("union_tag_invalid", "union_tag_not_found")
-
-
 _WORDS = {"tuple_type": "a list is wanted, as in [1, 2]"}
 """For what pydantic says in Python's words."""
 
@@ -354,7 +323,7 @@ class Settings(BaseModel):
 
     # "none" for a key that may be None means None: `clip = "none"`, `ltd = "none"`.
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     def __repr__(self) -> str:
         return listing(self, {name: getattr(self, name) for name in type(self).model_fields})
@@ -392,10 +361,7 @@ def read_settings(
         return source
     given = source.model_dump(mode="json") if isinstance(source, Settings) else source
 
-    def kind_of(where: Where) -> KindKey | None:
-        return kind_key(kind, where)
-
-    layers = read_layers(given, changes, find_base=find_base, kind_of=kind_of, own=own)
+    layers = read_layers(given, changes, kind=kind, find_base=find_base, own=own)
     try:
         return kind.model_validate(layers.values)
     except ValidationError as fault:
@@ -440,9 +406,7 @@ def _literal(value: object) -> str:
 
 
 Share = Annotated[float, Field(ge=0.0, lt=1.0)]
-
-
 Count = Annotated[int, Field(ge=1)]
-
-
 Positive = Annotated[float, Field(gt=0.0)]
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
+"""What torch's generators take too."""

@@ -1,7 +1,9 @@
-"""The losses of `visir.training.losses` as the trainers of sentence-transformers take them."""
+"""The objectives of `visir.training.objective` as the trainers of sentence-transformers take them."""
 
 from __future__ import annotations
 
+import math
+import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -13,7 +15,8 @@ from torch import Tensor, distributed, nn
 from torch.nn import functional
 
 from visir.errors import ConfigurationError, VisirError, require
-from visir.training.losses import WITH_NEGATIVES, Auxiliary, Contrastive, Losses, build_objective
+from visir.training.losses import Losses
+from visir.training.objective import WITH_NEGATIVES, Auxiliary, Contrastive, build_objective
 from visir.training.processes import Processes, pairs_of_all
 from visir.training.settings import explain_faults
 from visir.training.similarities import VectorPairs
@@ -21,8 +24,12 @@ from visir.training.similarities import VectorPairs
 if TYPE_CHECKING:
     from transformers import TrainerCallback
 
-STATE_FILE = "visir_loss.safetensors"
-"""Where a checkpoint of the trainer keeps what a loss has learnt (decoders, temperature, multipliers)."""
+STATE_FILE = "visir_loss{}.safetensors"
+"""Where a checkpoint of the trainer keeps what a loss has learnt (decoders, temperature, multipliers); with its name,
+if it has one."""
+
+_WHOLE = 1 << 24
+"""Beyond it float32, in which the trainer gives labels beside targets, has no longer every whole number."""
 
 Similarity = Literal["cosine", "dot"]
 Features = Mapping[str, Any]
@@ -33,6 +40,7 @@ _CITED = {
     "triplet": "faghri2018vse",
     "ifm": "robinson2021can",
     "sigmoid": "zhai2023sigmoid",
+    "filip": "yao2022filip",
     "multi-positive": "khosla2020supervised",
     "cosine": "bleeker2022keep",
     "itd": "bleeker2022keep",
@@ -61,7 +69,7 @@ class TrainerLoss(nn.Module, ABC):
     """What the losses here share: a model of sentence-transformers, and the place of a step in the training.
 
     Args:
-        model: A `SentenceTransformer`, of texts or of images and texts, or a `SparseEncoder`.
+        model: A `SentenceTransformer`, of texts or of images and texts, a `SparseEncoder` or a `MultiVectorEncoder`.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -104,18 +112,30 @@ class TrainerLoss(nn.Module, ABC):
             processes = _processes(means.device)
             values = (processes.sum(means) / processes.count).tolist()
             self._logged = dict(zip(names, values, strict=True))
-            self._move(self._logged)
             self._parts = []
+            if not all(map(math.isfinite, values)):
+                raise VisirError(
+                    f"the loss is not finite: {self._logged}.",
+                    hint="go on from the last checkpoint with a lower learning_rate, or more warmup_steps",
+                    code="loss-not-finite",
+                )
+            self._move(self._logged)
 
     def _move(self, parts: Mapping[str, float]) -> None:
         """Move by the parts of the losses, averaged over the update and the processes."""
 
     def forward(self, sentence_features: Iterable[Features], labels: Tensor | None = None) -> Tensor:
         """The loss of a batch, as the trainer calls it."""
+        # The model writes into the dictionaries that it gets, and losses over losses read there; inputs are kept apart.
+        features = list(sentence_features)
+        inputs = [dict(column) for column in features]
+        return self._total(self._embed(features), labels, inputs)
+
+    def _embed(self, features: list[Features]) -> Sequence[Tensor]:
         from sentence_transformers.base.losses.merged_forward import embed_columns
 
-        features = [dict(column) for column in sentence_features]
-        return self._total(embed_columns(self.model, features), labels, features)
+        vectors: list[Tensor] = embed_columns(self.model, features)
+        return vectors
 
     def compute_loss_from_embeddings(self, embeddings: Sequence[Tensor], labels: Tensor | None = None) -> Tensor:
         """The loss of vectors that are there already: losses over losses (SpladeLoss, MatryoshkaLoss) call it."""
@@ -138,31 +158,51 @@ class TrainerLoss(nn.Module, ABC):
         # As in visir's own loop: only the towers compute in half precision.
         with torch.autocast(vectors[0].device.type, enabled=False):
             losses = self.losses([vector.float() for vector in vectors], labels, features)
-        if learns:
+        if learns and self._is_followed:
             self._parts.append(losses.parts)
         return losses.total
 
-    def callback(self) -> TrainerCallback:
+    def callback(self, name: str = "") -> TrainerCallback:
         """What tells the loss of steps: `Trainer(…, loss=loss, callbacks=[loss.callback()])`.
 
         It moves multipliers after each update, averages the gradients of what the loss learns over the processes (the
         trainer averages the model's), logs the parts of the loss, and saves what was learnt in each checkpoint.
+
+        Args:
+            name: Of the loss, where a training has several: it stands before what is logged, and in the file's name.
         """
         require("transformers", extra="transformers", purpose="training with sentence-transformers")
         from transformers import TrainerCallback
 
-        loss = self
+        loss, key, file = self, f"visir loss {name}", STATE_FILE.format(name and f"_{name}")
 
         class Following(TrainerCallback):  # type: ignore[misc]
             def on_train_begin(self, args: Any, state: Any, control: Any, **others: Any) -> None:
+                followed = vars(state).setdefault("visir_losses", [])  # of this call of `train` alone
+                if key in followed:
+                    raise ConfigurationError(
+                        f"two callbacks of losses have the name {name!r}: one would replace what the other saves.",
+                        hint='one for each loss, with a name: loss.callback("captions")',
+                        code="callbacks-of-one-name",
+                    )
+                followed.append(key)
                 epochs = max(1, round(state.num_train_epochs))
                 self.steps = max(1, -(-state.max_steps // epochs))
                 loss.begin(epochs, self.steps)
-                if state.global_step and loss.learnt is not None:
-                    folder = Path(
-                        args.resume_from_checkpoint or Path(args.output_dir) / f"checkpoint-{state.global_step}"
-                    )
-                    loss.load_learnt(folder)
+                if loss.learnt is None:
+                    return
+                # Which training a file belongs to stands in the trainer's own state and in the file: a folder may hold
+                # the checkpoint of another one, and a training may go on from a folder of another place.
+                saved = state.stateful_callbacks.get(key, {}).get("attributes", {})
+                self.run = saved.get("run") or uuid.uuid4().hex
+                written = {"run": self.run, "folder": str(Path(args.output_dir).absolute())}
+                state.stateful_callbacks[key] = {"args": {}, "attributes": written}
+                if state.global_step:
+                    step = f"checkpoint-{state.global_step}"
+                    places = [Path(args.output_dir) / step, Path(saved.get("folder", args.output_dir)) / step]
+                    if args.resume_from_checkpoint:
+                        places = [Path(args.resume_from_checkpoint)]
+                    loss.load_learnt([place / file for place in places], saved.get("run"))
 
             def on_step_begin(self, args: Any, state: Any, control: Any, **others: Any) -> None:
                 loss.at_step(*divmod(state.global_step, self.steps))
@@ -173,15 +213,19 @@ class TrainerLoss(nn.Module, ABC):
             def on_step_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
                 loss.after_step()
 
+            def on_train_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
+                loss._is_followed = False  # the next training may have no callback
+
             def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any], **others: Any) -> None:
                 if "loss" in logs:
-                    now = {**loss._logged, **{name: float(fact) for name, fact in loss.facts().items()}}
+                    now = {**loss._logged, **{fact: float(value) for fact, value in loss.facts().items()}}
+                    now = {f"{name} {part}".strip(): value for part, value in now.items()}
                     logs.update(now)
                     state.log_history[-1].update(now)
 
             def on_save(self, args: Any, state: Any, control: Any, **others: Any) -> None:
                 if state.is_world_process_zero and loss.learnt is not None:
-                    loss.save_learnt(Path(args.output_dir) / f"checkpoint-{state.global_step}")
+                    loss.save_learnt(Path(args.output_dir) / f"checkpoint-{state.global_step}" / file, self.run)
 
         return Following()
 
@@ -203,27 +247,32 @@ class TrainerLoss(nn.Module, ABC):
                 distributed.all_reduce(gradient)
                 weight.grad = gradient / count
 
-    def save_learnt(self, folder: Path) -> None:
-        """Write what the loss has learnt beside a checkpoint of the trainer."""
+    def save_learnt(self, path: Path, run: str = "") -> None:
+        """Write what the loss has learnt, and in which training, into a checkpoint of the trainer."""
         from safetensors.torch import save_file
 
         assert self.learnt is not None
         state = {name: tensor.detach().cpu().contiguous() for name, tensor in self.learnt.state_dict().items()}
-        save_file(state, str(folder / STATE_FILE))
+        save_file(state, str(path), {"run": run})
 
-    def load_learnt(self, folder: Path) -> None:
-        """Read what `save_learnt` wrote."""
+    def load_learnt(self, paths: Sequence[Path], run: str | None = None) -> None:
+        """Read what `save_learnt` wrote, from the first of these places that holds a file of this training."""
+        from safetensors import safe_open
         from safetensors.torch import load_file
 
-        path = folder / STATE_FILE
-        if not path.is_file():
-            raise ConfigurationError(
-                f"{path}: missing; the training goes on from a checkpoint, and its loss would begin anew.",
-                hint="resume where the trainer has written it (args.output_dir, or args.resume_from_checkpoint)",
-                code="loss-state-missing",
-            )
         assert self.learnt is not None
-        self.learnt.load_state_dict(load_file(str(path)))
+        for path in dict.fromkeys(path for path in paths if path.is_file()):
+            with safe_open(str(path), framework="pt") as stored:
+                is_ours = run is None or (stored.metadata() or {}).get("run") == run
+            if is_ours:
+                self.learnt.load_state_dict(load_file(str(path)))
+                return
+        raise ConfigurationError(
+            f"{paths[0]}: missing, or of another training; the model goes on from a checkpoint, and its loss would "
+            "begin anew.",
+            hint="where the checkpoint lies elsewhere, name it in the trainer's arguments too (resume_from_checkpoint)",
+            code="loss-state-missing",
+        )
 
 
 class ObjectiveLoss(TrainerLoss):
@@ -239,7 +288,8 @@ class ObjectiveLoss(TrainerLoss):
     - (n, t) numbers: the latent targets that LTD decodes (vectors of a sentence encoder);
     - (n, 1 + t) numbers: both, the anchor first.
 
-    ITD decodes the model's own tokens of the positives, where `visir.train` has words of its own.
+    ITD decodes the model's own tokens of the positives, where `visir.train` has words of its own. A
+    `MultiVectorEncoder` takes "filip", and no other.
 
     With several processes (`torchrun`, `accelerate launch`) everybody's pairs are everybody's negatives; `local_loss`
     works, and the gradient is that of one process with the union of the batches.
@@ -281,6 +331,7 @@ class ObjectiveLoss(TrainerLoss):
         self.settings: Contrastive = checked(Contrastive, objective, "objective")
         self.auxiliary: Auxiliary = checked(Auxiliary, auxiliary or {}, "auxiliary")
         known: Any = model
+        self._check_vectors(model)
         if dimension is None and hasattr(model, "get_embedding_dimension"):
             dimension = known.get_embedding_dimension()
         decodes = self.auxiliary.ltd is not None or self.auxiliary.itd is not None
@@ -288,6 +339,7 @@ class ObjectiveLoss(TrainerLoss):
             raise ConfigurationError(
                 "auxiliary: the model does not say how wide its vectors are.", hint="give dimension=512, say"
             )
+        self.dimension = dimension
         vocabulary = 1 + len(known.tokenizer) if self.auxiliary.itd is not None else None
         self.target_width = target_width
         if similarity is None:
@@ -319,8 +371,51 @@ class ObjectiveLoss(TrainerLoss):
         """See `TrainerLoss.facts`: the temperature, the bias, multipliers."""
         return self.objective.facts()
 
+    def _check_vectors(self, model: nn.Module) -> None:
+        """Raise `ConfigurationError` where the model gives one vector for a text and the loss wants several, or so."""
+        from sentence_transformers import MultiVectorEncoder
+
+        several = isinstance(model, MultiVectorEncoder)
+        if several != (self.settings.name == "filip"):
+            raise ConfigurationError(
+                f"objective.name = {self.settings.name!r}: {type(model).__name__} gives "
+                f"{'several vectors' if several else 'one vector'} for each input.",
+                hint='objective="filip"' if several else '"filip" is for MultiVectorEncoder; "infonce" is its kin here',
+                code="loss-of-other-vectors",
+            )
+        if several and (self.auxiliary.ltd or self.auxiliary.itd):
+            raise ConfigurationError(
+                "auxiliary: LTD and ITD decode one vector for each caption.", hint='leave it out with "filip"'
+            )
+
+    def _embed(self, features: list[Features]) -> Sequence[Tensor]:
+        if self.settings.name != "filip":
+            return super()._embed(features)
+        from sentence_transformers.base.losses.merged_forward import chunked_padded_forward, embed_columns_padded
+
+        first, *rest = map(dict, features)
+        vectors, mask = chunked_padded_forward(self.model, first, first.get("task", "query"), None)
+        others, masks = embed_columns_padded(self.model, rest, task_default="document")
+        sets = zip([vectors, *others], [mask.bool(), *masks], strict=True)
+        return [part.masked_fill(~is_there[..., None], 0.0) for part, is_there in sets]  # zeros are padding
+
     def losses(self, vectors: Sequence[Tensor], labels: Tensor | None, features: Sequence[Features]) -> Losses:
         """See `TrainerLoss.losses`."""
+        if self.settings.name == "filip":
+            self.check_alone()
+        tokens = _tokens(features[1]) if self.auxiliary.itd is not None and features else None
+        if self.auxiliary.itd is not None and tokens is None:
+            raise ConfigurationError(
+                "ITD decodes the tokens of the second column; there are none.",
+                hint='texts in the second column (dataset.select_columns(["image", "caption"])), and no loss around it',
+                code="positives-without-tokens",
+            )
+        if (self.auxiliary.ltd or self.auxiliary.itd) and vectors[1].shape[-1] != self.dimension:
+            raise ConfigurationError(
+                f"vectors of {vectors[1].shape[-1]} numbers; the decoder takes {self.dimension}.",
+                hint="LTD and ITD do not go inside MatryoshkaLoss; otherwise give dimension=",
+                code="decoder-of-another-width",
+            )
         if self.similarity == "cosine":
             vectors = [functional.normalize(part, dim=-1) for part in vectors]
         anchors, positives, *negatives = vectors
@@ -340,7 +435,7 @@ class ObjectiveLoss(TrainerLoss):
             torch.cat([positives, *negatives], dim=1),
             rows,
             targets,
-            _tokens(features[1]) if self.auxiliary.itd is not None and features else None,
+            tokens,
             negative_rows=rows.new_full((len(rows), len(negatives)), -1) if negatives else None,
         )
         if processes.count == 1:
@@ -360,7 +455,7 @@ class ObjectiveLoss(TrainerLoss):
         if labels is None:
             return apart, None
         if labels.ndim == 1:
-            return labels.to(like.device, torch.int64), None
+            return _numbers(labels), None
         width = self.target_width
         if width is None or labels.ndim != 2 or labels.shape[1] not in (width, width + 1):
             raise ConfigurationError(
@@ -372,7 +467,7 @@ class ObjectiveLoss(TrainerLoss):
         check_finite(labels)
         if labels.shape[1] == width:
             return apart, labels
-        return labels[:, 0].round().to(torch.int64), labels[:, 1:]
+        return _numbers(labels[:, 0]), labels[:, 1:]
 
     def get_config_dict(self) -> dict[str, Any]:
         """The settings, for the model card."""
@@ -387,6 +482,18 @@ class ObjectiveLoss(TrainerLoss):
         """BibTeX of the papers, for the model card."""
         used = [self.settings.name, *(name for name, settings in self.auxiliary if settings is not None)]
         return citation_of(_CITED[name] for name in used if name in _CITED)
+
+
+def _numbers(labels: Tensor) -> Tensor:
+    """The anchors of pairs, as whole numbers."""
+    if labels.is_floating_point() and bool(((labels != labels.round()) | (labels.abs() > _WHOLE)).any()):
+        raise ConfigurationError(
+            f"the label says which anchor a pair belongs to; {labels[labels != labels.round()][:1].tolist() or 'it'} "
+            f"is no whole number up to {_WHOLE:,}.",
+            hint="leave out columns of scores; number the anchors 0, 1, 2, …",
+            code="labels-no-whole-numbers",
+        )
+    return labels.to(torch.int64)
 
 
 def _tokens(features: Features) -> Tensor | None:

@@ -9,7 +9,6 @@ from typing import ClassVar
 from urllib.parse import unquote, urlsplit
 
 import numpy as np
-import pyarrow as pa
 
 from visir.retrieval.remote.engine import Engine, EngineError, EngineHit, Mark
 from visir.retrieval.remote.index import engine_index
@@ -66,14 +65,14 @@ class SqliteEngine(Engine):
         self.check(mark.index, mark.generation)  # nobody has changed it before the transaction began
         self.before = self.count(mark.generation)
 
-    def put(self, points):
+    def upsert(self, points):
         for point in points:
             row = {"id": point.id, "generation": self.now.generation + 1}
             row |= {space: vector.tobytes() for space, vector in point.vectors.items()}
             names, places = ", ".join(row), ", ".join("?" * len(row))
             self._write(f"INSERT OR REPLACE INTO {self.table} ({names}) VALUES ({places})", *row.values())
 
-    def drop(self, ids):
+    def delete(self, ids):
         for id in ids:
             self._write(f"DELETE FROM {self.table} WHERE id = ?", id)
 
@@ -86,7 +85,7 @@ class SqliteEngine(Engine):
         if self.writing.in_transaction:
             self._write("ROLLBACK")
 
-    def ask(self, questions, *, vectors, allowed=None):
+    def search(self, questions, *, vectors, allowed=None):
         answers, among = [], None if allowed is None else set(allowed)
         for asked in questions:
             every = self._read(f"SELECT id, {asked.space} FROM {self.table} WHERE generation <= ?", self.seen)
@@ -100,13 +99,9 @@ class SqliteEngine(Engine):
         wanted = set(ids)
         return {id: np.frombuffer(raw, np.float32) for id, raw in rows if id in wanted}
 
-    def ids(self):
-        rows = self._read(f"SELECT id FROM {self.table} WHERE generation <= ? ORDER BY id", self.seen)
-        return pa.array([id for (id,) in rows], pa.string())
-
-    def held(self, ids):
-        there = {id for (id,) in self._read(f"SELECT id FROM {self.table}")}
-        return ids.filter(pa.array([id in there for id in ids.to_pylist()], pa.bool_()))
+    def ids(self, generation, among=None):
+        rows = self._read(f"SELECT id FROM {self.table} WHERE generation <= ?", generation)
+        return [id for (id,) in rows if among is None or id in among]
 
     def count(self, generation):
         return self._read(f"SELECT count(*) FROM {self.table} WHERE generation <= ?", generation)[0][0]

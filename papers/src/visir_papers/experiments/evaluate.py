@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -38,7 +39,7 @@ from visir_papers.draws import Draws, unit_means
 from visir_papers.experiment import Experiment, ExperimentContext, Measurement
 from visir_papers.experiments.train import PriorTraining, SparseHeadExperiment, system_of
 from visir_papers.figures import Figure, plotted
-from visir_papers.published_values import nearest_reading, query_draws, values_of
+from visir_papers.published_values import measured
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -346,7 +347,8 @@ class EvaluateExperiment(Experiment):
             if self.small_xvlm
             else "nothing"
         )
-        return f"{system} on {self.source}, {self.captions} captions" + (
+        part = "" if self.split == "test" else f", split {self.split}" if self.split else ", everything"
+        return f"{system} on {self.source}{part}, {self.captions} captions" + (
             f", the best {self.k_test} re-ranked" if self.rerank or (self.small_xvlm and self.k_test) else ""
         )
 
@@ -375,18 +377,11 @@ class EvaluateExperiment(Experiment):
                 name=self._name(),
             )
             save(evaluation, context.folder / "evaluation", replace=True)
-        protocol = evaluation.result.protocol
-        if protocol.matcher:  # by name: a checkpoint's own is its path
-            protocol = protocol.changed(matcher=f"{self.rerank or self._name()}, itm")
-        provenance = {"system": evaluation.result.system, "collection": protocol.collection}
-        return Measurement(
-            values_of(evaluation.result.aggregates, context.row),
-            {**provenance, "fingerprint": protocol.collection_fingerprint[:12]},
-            dict(protocol.card()),
-            nearest_reading(evaluation, context),
-            tuple(note for note in evaluation.result.notes if not note.startswith("re-ranking: ")),  # which is a time
-            draws=query_draws(evaluation.result, context.row),
-        )
+        cell, protocol = measured(evaluation, context, evaluation.result.system), evaluation.result.protocol
+        if not protocol.matcher:
+            return cell
+        # By name: a checkpoint's own is its path.
+        return replace(cell, protocol=dict(protocol.changed(matcher=f"{self.rerank or self._name()}, itm").card()))
 
     def _second(self, encoder: Encoder) -> Encoder | None:
         """Whose matching head re-ranks."""

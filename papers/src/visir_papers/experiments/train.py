@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -46,7 +46,7 @@ from visir.training.trained import CURVE_FILE, STEPS_FILE, read_steps, wait_unti
 from visir_papers.draws import Draws, finite, unit_means, unit_sums
 from visir_papers.experiment import Experiment, ExperimentContext, Measurement
 from visir_papers.figures import curve_end, multiplier_course
-from visir_papers.published_values import nearest_reading, query_draws, values_of
+from visir_papers.published_values import measured, query_draws
 
 if TYPE_CHECKING:
     from visir.encoders.base import Encoder
@@ -275,24 +275,13 @@ class TrainExperiment(Experiment):
         evaluation = load_evaluation(folder / WITHOUT)
         if self.relevance != "links":
             evaluation = self._judged_otherwise(folder, recipe, context)
-        values = values_of(evaluation.result.aggregates, context.row)
-        draws = query_draws(evaluation.result, context.row)
+        cell = measured(evaluation, context, recipe.name, **chosen)
+        values, draws = dict(cell.values), dict(cell.draws)
         if (folder / WITH).is_dir():
             with_shortcuts = load_evaluation(folder / WITH).result
             values["with rsum"] = with_shortcuts.mean("both", "rsum")
             draws["with rsum"] = query_draws(with_shortcuts, None)["both rsum"]
-        if self.curves:
-            values |= _curves(folder)
-        protocol = evaluation.result.protocol
-        provenance = {"system": recipe.name, "collection": protocol.collection, **chosen}
-        return Measurement(
-            values,
-            {**provenance, "fingerprint": protocol.collection_fingerprint[:12]},
-            dict(protocol.card()),
-            nearest_reading(evaluation, context),
-            tuple(evaluation.result.notes),
-            draws=draws,
-        )
+        return replace(cell, values=values | (_curves(folder) if self.curves else {}), draws=draws)
 
     def _judged_otherwise(self, folder: Path, recipe: Recipe, context: ExperimentContext) -> Evaluation:
 

@@ -31,7 +31,7 @@ from visir.storage import put
 from visir_papers.cells import STUDIES
 from visir_papers.reports.tables import provenance_rows, summary_table, tables_of, values_table, words_table
 from visir_papers.status import STATES, StudyList, StudyStatus
-from visir_papers.study import DRAWINGS
+from visir_papers.study import DRAWINGS, Study
 from visir_papers.verdicts import StudyComparison
 
 # Figures of a study: one drawing for each collection, with the values that the paper's text prints.
@@ -140,8 +140,14 @@ def _study(status: StudyStatus) -> Group:
     ]
     last = len(status.comparisons) - 1
     scales = [scale_fold(comparison, is_open=number == last) for number, comparison in enumerate(status.comparisons)]
-    blocks: list[Block] = [Paragraph(status.study.claims, "lead"), Definitions(verdicts), *scales]
+    study = status.study
+    blocks: list[Block] = [Paragraph(study.claims, "lead"), *_findings(study), Definitions(verdicts), *scales]
     return Group(f"{status.study.paper}: {status.study.title}", blocks, status.name)
+
+
+def _findings(study: Study) -> list[Block]:
+    """How what was published differs from what the text says."""
+    return [Group("What was published is not what the text says", [Bullets(study.findings)])] if study.findings else []
 
 
 def scale_fold(comparison: StudyComparison, *, is_open: bool) -> Fold:
@@ -174,8 +180,8 @@ def blocks(shown: StudyComparison | StudyStatus | StudyList) -> list[Block]:
     title = f"{study.paper}: {study.title}"
     if isinstance(shown, StudyComparison):
         done = f"{shown.states['done']} of {len(shown.cells)} cells done"
-        return [facts(title, f"scale {shown.scale}", done), *scale_blocks(shown)]
-    head: list[Block] = [facts(title, shown.state), Paragraph(study.claims)]
+        return [facts(title, f"scale {shown.scale}", done), *_findings(study), *scale_blocks(shown)]
+    head: list[Block] = [facts(title, shown.state), Paragraph(study.claims), *_findings(study)]
     if study.not_built:
         return [*head, Paragraph(study.not_built, "missing")]
     rows: list[list[Cell]] = [

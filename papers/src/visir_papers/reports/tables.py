@@ -27,8 +27,13 @@ DATA = {
 
 def notes_of(comparison: StudyComparison) -> list[str]:
     """The notes below the values, a sentence each."""
-    notes = [comparison.study.scale(comparison.scale).description, DATA[comparison.data]]
+    study = comparison.study
+    notes = [study.scale(comparison.scale).description, DATA[comparison.data]]
     done = [cell for cell in comparison.cells if cell.state == "done"]
+    if elsewhere := [row for row, data in comparison.data_of.items() if data == "other"]:
+        notes.append(f"Not the data of the table, so values are not judged, only orders ({_by_collection(elsewhere)})")
+    shown = dict.fromkeys(study.reading_of(value.system) for value in comparison.values)
+    notes += [f"{reading}: {study.readings[reading]}" for reading in shown if reading is not None]
     seeds = sorted({cell.seed for cell in done})
     if not done:
         notes.append("Nothing was run")
@@ -278,7 +283,8 @@ def words_table(comparison: StudyComparison) -> Table | None:
 
 def tree_table(comparison: StudyComparison) -> Table | None:
     """Thesis Figure 2.2: task, kind of collection, collection, with the results of values and orders."""
-    leaves = tree(comparison)
+    readings: Sequence[str | None] = [*comparison.study.readings] or [None]
+    leaves = [leaf for reading in readings for leaf in tree(comparison.part(reading=reading), reading)]
     if not leaves:
         return None
 
@@ -286,6 +292,7 @@ def tree_table(comparison: StudyComparison) -> Table | None:
         return f"{leaf.in_order} of {leaf.counted} that count, of {leaf.pairs} measured" if leaf.pairs else None
 
     columns = [
+        *([Column("reading", of="reading")] if comparison.study.readings else []),
         *(Column("task", of="task"), Column("kind", of="kind")),
         Column("collection", of=lambda leaf: leaf.collection or None),
         Column("values within 5 %", of=lambda leaf: f"{leaf.reproduced} of {leaf.judged}" if leaf.judged else None),

@@ -17,7 +17,7 @@ from visir.errors import ConfigurationError, VisirError, nearest
 from visir.evaluation.brittleness_runs import evaluate_log, is_log
 from visir.evaluation.brittleness_runs import read as read_log
 from visir.evaluation.explaining.readings import NEVER, Combined, Reading, singles
-from visir.evaluation.explaining.search import OTHER, Bench, Search
+from visir.evaluation.explaining.search import Bench, Search
 from visir.evaluation.explaining.world import Material
 from visir.evaluation.measures import MEASURES
 from visir.evaluation.published import Published, PublishedRow
@@ -346,7 +346,7 @@ def _fit(search: Search, combined: Combined, fits: bool) -> Fit:
     for task, reading in combined.by_task:
         trial = search.done[task, reading]
         values += trial.values
-        subject = OTHER[task] if reading["direction"] == "swapped" else task
+        (subject, _), *_ = reading.columns(task)
         # Of the result's own candidates as stated, where a gallery is known by its size only.
         gallery = search.bench.material.runs[subject].gallery
         is_stated = gallery.ids is None and gallery.size > 0

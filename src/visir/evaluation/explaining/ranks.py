@@ -127,9 +127,14 @@ class Scores:
     values: NDArray[np.float32]  # (n, L) their scores; higher is better; -inf behind the end of a list
     id_place: Places  # (u,) the place of each document of the world in the order of ids, which breaks ties
     is_list: bool = False  # whether equal scores have an order of their own, the list's
-    # Whether nothing stands behind the end of a list: it holds every candidate that its query was compared with, or the
-    # search gave no more.
-    is_whole: bool = True
+    # (n,) whether nothing stands behind the end of a list: it holds every candidate that its query was compared with,
+    # or the search gave no more. None: of no list.
+    whole: NDArray[np.bool_] | None = None
+
+    @cached_property
+    def is_whole(self) -> bool:
+        """Whether nothing stands behind the end of any list."""
+        return self.whole is None or bool(self.whole.all())
 
     @cached_property
     def row_of(self) -> Places:
@@ -190,7 +195,7 @@ def scores_of_run(run: Run, world: World, size: int) -> Scores:
     sizes: Any = size
     if isinstance(folds, list):
         sizes = np.repeat([fold["candidates"] for fold in folds], [fold["queries"] for fold in folds])
-    whole = bool(((lengths >= sizes) | (lengths < run.depth)).all())
+    whole = (lengths >= sizes) | (lengths < run.depth)
     return Scores(world.places(queries, run.queries), order, values, id_places(world, documents), True, whole)
 
 
@@ -273,11 +278,12 @@ def ranks_of_pairs(scores: Scores, part: Part, rule: Rule) -> tuple[Numbers, Num
     low = rule.rank(at)
     high = low if rule.highest is None else rule.highest(at)
     if not scores.is_whole:
-        is_open = (own == last)[ranked] & scores.has_ties
+        is_cut = ~np.append(scores.whole, True)[rows]  # type: ignore[arg-type]
+        is_open = ((own == last) & is_cut)[ranked] & scores.has_ties
         high = high if rule.closed else np.where(is_open, np.inf, high)
         if rule.order is not None:  # the list does not say how many of the same score come before it
             low = np.where(is_open, at.best, low)
-        lost = np.flatnonzero(~ranked & part.candidates[document] & (rows >= 0))
+        lost = np.flatnonzero(~ranked & part.candidates[document] & is_cut)
         lowest[lost] = better[lost] + 1 + (0 if rule.together else place_among(row[lost])[0])
     lowest[ranked], highest[ranked] = low, high
     return lowest, highest, bool((at.equal > 1).any())

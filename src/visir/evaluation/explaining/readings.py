@@ -92,6 +92,18 @@ def _cutoffs(name: str, others: dict[int, int], words: str) -> Choice:
     return Choice(name, words, 2, do=lambda k: others.get(k, k))
 
 
+COLUMNS = tuple((task, k) for task in ("i2t", "t2i") for k in (1, 5, 10))
+"""The columns of the usual table, in their order."""
+
+
+def _columns(name: str, words: str, places: tuple[int, ...]) -> Choice:
+    """The columns in another order: `places` are those of the columns that stand at the first place, the second, …"""
+    moved = {column: COLUMNS[place] for column, place in zip(COLUMNS, places, strict=True)}
+    return Choice(name, words, 2, do=lambda task, k: (moved.get((task, k), (task, k)),))
+
+
+OTHER = {"t2i": "i2t", "i2t": "t2i"}
+
 AXES: tuple[Axis, ...] = (
     # Part → Part, in `takes`
     Axis("split", "which split was searched?", (
@@ -149,6 +161,10 @@ AXES: tuple[Axis, ...] = (
                world.any_caption),
         Choice("one per image", "the mean over images of the mean over their captions", 2, "captions",
                world.each_image),
+        Choice("one per text", "captions of one text merged: a query, or a candidate, with all their images", 2,
+               "captions", world.merged_by_text),
+        Choice("answered", "queries that find nothing at all left out", 1, do=world.answered_queries),
+        Choice("answerable", "queries whose right ones are no candidates left out", 1, do=world.answerable_queries),
     )),
     # Part → Part, once it is known who asks; or a rule for equal scores
     Axis("positives", "which candidates are right?", (
@@ -163,7 +179,7 @@ AXES: tuple[Axis, ...] = (
         _images("first 1,000", 1, 1000),
         _images("first half", 2, 0.5),
         _images("second half", 2, 0.5, last=True),
-        *(_images(f"first {n:,}", 2, n) for n in (50, 100, 128, 200, 250, 256, 500, 5000)),
+        *(_images(f"first {n:,}", 2, n) for n in (50, 100, 128, 200, 250, 256, 500, 2000, 5000)),
         *(_images(f"last {n:,}", 2, n, last=True) for n in (100, 500, 1000)),
         *(Choice(f"with {name}", f"candidates of the {name} split too", 1, "collection",
                  partial(world.candidates_of, name=name)) for name in _SPLITS),
@@ -295,10 +311,26 @@ AXES: tuple[Axis, ...] = (
                do=lambda ways: "off" not in ways),
         Choice("up", "rounded up always", 2, do=lambda ways: ways <= {"rounded", "rounded down", "bounded"}),
     )),
-    # no function: the other task is asked, or both
+    # (task, k as printed, or 0 of a measure without one) → the columns whose mean is printed there
     Axis("direction", "which direction is which?", (
-        Choice("swapped", "image-to-text and text-to-image swapped"),
-        Choice("mean", "the mean of image-to-text and text-to-image", 2),
+        Choice("swapped", "image-to-text and text-to-image swapped", do=lambda task, k: ((OTHER[task], k),)),
+        Choice("mean", "the mean of image-to-text and text-to-image", 2,
+               do=lambda task, k: ((task, k), (OTHER[task], k))),
+    )),
+    # the same
+    Axis("columns", "in which order are the columns of both directions?", (
+        *(Choice(f"@{cutoff} swapped", f"image-to-text and text-to-image swapped in the columns of @{cutoff}", 2,
+                 do=lambda task, k, cutoff=cutoff: ((OTHER[task] if k == cutoff else task, k),))
+          for cutoff in (1, 5, 10)),
+        _columns("by cutoff", "the columns in the order of cutoffs (both @1, both @5, both @10), image-to-text first",
+                 (0, 3, 1, 4, 2, 5)),
+        _columns("by cutoff, text-to-image first",
+                 "the columns in the order of cutoffs (both @1, both @5, both @10), text-to-image first",
+                 (3, 0, 4, 1, 5, 2)),
+        _columns("by direction", "the columns in the order of directions, read as in the order of cutoffs",
+                 (0, 2, 4, 1, 3, 5)),
+        _columns("moved left", "all six columns rotated by one, to the left", (1, 2, 3, 4, 5, 0)),
+        _columns("moved right", "all six columns rotated by one, to the right", (5, 0, 1, 2, 3, 4)),
     )),
     # (the sum of the recalls, our mean DCG) → rsum
     Axis("sum", "what does rsum add up?", (
@@ -391,6 +423,12 @@ class Reading:
         """What the computation takes on an axis; None where it is plain."""
         return next((_CHOICES[pair].do for pair in self.choices if pair[0] == axis), None)
 
+    def columns(self, task: str, k: int = 0) -> tuple[tuple[str, int], ...]:
+        """The columns (task, cutoff) whose mean is printed in a column; 0 is the cutoff of a measure without one."""
+        ways = self.do("columns") or self.do("direction") or (lambda task, k: ((task, k),))
+        columns: tuple[tuple[str, int], ...] = ways(task, k)
+        return columns
+
     def only(self, axes: tuple[str, ...]) -> Reading:
         """The reading with its choices on these axes only."""
         return Reading(tuple(pair for pair in self.choices if pair[0] in axes))
@@ -401,7 +439,7 @@ class Reading:
 USUAL_TIES = ("optimistic", "pessimistic", "any order")
 """What scripts do that count the scores above, or at least, that of the right one, and what noise does: a few equal
 scores show beside another departure only, so these go with every one."""
-ALONE = frozenset({"cutoffs", "depth", "queries", "links", "copies", "unit"})
+ALONE = frozenset({"cutoffs", "columns", "depth", "queries", "links", "copies", "unit"})
 """Axes whose rare choices are tried alone only: with a second departure they fit small values by accident."""
 NEVER_TOGETHER = (
     frozenset({"positives", "recall"}),
@@ -409,6 +447,7 @@ NEVER_TOGETHER = (
     frozenset({"copies", "folds"}),
     frozenset({"ties", "positives"}),
     frozenset({"depth", "cutoffs"}),
+    frozenset({"direction", "columns"}),
 )
 """Pairs of axes that mean nothing together, or the same as a choice of one of them."""
 BESIDE_LINKS = frozenset({"recall", "unit", "digits", "similarity"})
@@ -457,6 +496,8 @@ def pairs() -> tuple[Reading, ...]:
                 # it scores them all anew.
                 if first.name == "gallery" and choice.needs == "collection":
                     usual &= second.name != "folds" and (second.name != "similarity" or other.cost == 1)
+                # The first images of a larger split are what a script takes that was written for a smaller one.
+                usual |= first.name == "split" and second.name == "gallery" and other.name.startswith("first")
                 both = ((first.name, choice.name), (second.name, other.name))
                 if usual or any(axis == "ties" and name in USUAL_TIES for axis, name in both):
                     every.append(Reading(both))

@@ -62,7 +62,7 @@ from visir.evaluation.published.judge import (
 from visir.progress import Progress
 from visir.records import SIDES, UNDECLARED, Embeddings, Gallery, Ranks, Vectors
 from visir.retrieval.exact import search
-from visir.retrieval.vectors import Similarity
+from visir.retrieval.scan import Similarity
 
 # The ranks of readings: of the lists of the run, or of scores of a search anew.
 
@@ -164,6 +164,11 @@ class Bench:
         searched = reading.searched
         if not searched.departures and not leaves_folds and of_run.is_whole:
             return of_run
+        cut = reading.only(tuple({*(axis for axis, _ in searched.choices), "gallery"}))
+        if searched["split"] and cut != searched:  # what is too large as a whole may be searched in part
+            with suppress(NotComputable):
+                return _once(self._searched, (task, searched), lambda: self._search(task, searched))
+            searched = cut
         return _once(self._searched, (task, searched), lambda: self._search(task, searched))
 
     def _search(self, task: str, reading: Reading) -> Scores:
@@ -347,8 +352,7 @@ WIDEST = 1.0
 """In percentage points: a value that is known less well than this says nothing."""
 MOST_ACCIDENTS = 0.05
 """Up to this expected number of accidental fits, a reading is named."""
-OTHER = {"t2i": "i2t", "i2t": "t2i"}
-_PLAIN_AXES = ("unit", "digits", "direction")
+_PLAIN_AXES = ("unit", "digits", "direction", "columns")
 """Axes that leave the ranks and what is measured from them as they are."""
 _SLACK = 1e-9
 _LIKE = 2
@@ -357,12 +361,7 @@ are this near, and those of chance are not."""
 
 
 def value_of(label: str, ranks: KnownRanks, reading: Reading, recall: str, fixed: Mapping[str, float]) -> Interval:
-    """Our value of a label, in the unit in which such measures are usually printed."""
-    if label == "rsum":
-        recalls = [value_of(f"R@{k}", ranks, reading, recall, fixed) for k in RSUM_CUTOFFS]
-        add = reading.do("sum") or (lambda total, dcg: total)
-        low, high = (add(sum(ends), fixed.get("dcg_cm@10", 0.0)) for ends in zip(*recalls, strict=True))
-        return low, high
+    """Our value of a label but rsum, in the unit in which such measures are usually printed."""
     match = LABEL.fullmatch(label)
     name = measure_of(label)
     base, _, cutoff = name.partition("@")
@@ -502,9 +501,8 @@ class Search:
         return self.done.get(key)
 
     def _try(self, task: str, reading: Reading) -> ReadingTrial:
-        subject = OTHER[task] if reading["direction"] == "swapped" else task
-        of_both = reading["direction"] == "mean"
-        for needed in (subject, OTHER[task]) if of_both else (subject,):
+        (subject, _), *_ = reading.columns(task)
+        for needed in {column for label in self.labels[task] for column, _ in self._columns(task, label, reading)}:
             refuse(needed not in self.bench.material.runs, f"the result has no {needed}")
         refuse(reading["recall"] == self.recall, "it is the recall of the result")
         refuse(reading["sum"] and "rsum" not in self.labels[task], "no rsum is printed")
@@ -522,10 +520,7 @@ class Search:
                 known = judge_one(task, label, label, fixed[measure_of(label)], published, self.decimals)
                 is_other = is_other and known.digits == "off"
                 continue
-            raw = value_of(label, ranks, reading, recall, fixed)
-            if of_both:
-                there = value_of(label, self.bench.ranks(OTHER[task], reading), reading, recall, {})
-                raw = ((raw[0] + there[0]) / 2, (raw[1] + there[1]) / 2)
+            raw = self._value(task, label, reading, recall)
             own = printed(label, raw, reading)
             values.append(judged(task, label, own, published, self.decimals, reading, self.recall))
             wide = wide or raw[1] - raw[0] > WIDEST
@@ -544,8 +539,29 @@ class Search:
             )
         judgements = sums_of_rounded(values, self.decimals)
         follows = bool(values) and is_other and fits(judgements, reading)
-        sums = (0.0, 0.0) if self.both is None else value_of("rsum", ranks, reading, recall, fixed)
+        sums = (0.0, 0.0) if self.both is None else self._value(task, "rsum", reading, recall)
         return ReadingTrial(judgements, follows, near and bool(values), sums, ranks.sizes, slack)
+
+    def _columns(self, task: str, label: str, reading: Reading) -> list[tuple[str, int]]:
+        """The columns that a printed value, or each recall of a printed sum, is made of."""
+        match = LABEL.fullmatch(label)
+        cutoffs = RSUM_CUTOFFS if label == "rsum" else (int(match[1]) if match else 0,)
+        return [column for k in cutoffs for column in reading.columns(task, k)]
+
+    def _value(self, task: str, label: str, reading: Reading, recall: str) -> Interval:
+        """Our value of a label: of the columns that the reading takes for it."""
+        if label == "rsum":
+            recalls = [self._value(task, f"R@{k}", reading, recall) for k in RSUM_CUTOFFS]
+            dcg = self.bench.material.fixed.get(reading.columns(task)[0][0], {}).get("dcg_cm@10", 0.0)
+            add = reading.do("sum") or (lambda total, dcg: total)
+            low, high = (add(sum(ends), dcg) for ends in zip(*recalls, strict=True))
+            return low, high
+        values = []
+        for subject, k in self._columns(task, label, reading):
+            ranks, fixed = self.bench.ranks(subject, reading), self.bench.material.fixed.get(subject, {})
+            values.append(value_of(f"R@{k}" if k else label, ranks, reading, recall, fixed))
+        low, high = (sum(ends) / len(values) for ends in zip(*values, strict=True))
+        return low, high
 
     def _shared(self, reading: Reading) -> Combined:
         return Combined(tuple((task, reading) for task in self.tasks))
@@ -672,12 +688,14 @@ class Search:
             *product(new[first], self._known[second]),
             *product(before[first], new[second]),
         ):
-            if single != other and single.departures + other.departures <= 2:
+            of_both = single["columns"] or other["columns"]  # an order of the whole table, or none
+            if single != other and single.departures + other.departures <= 2 and not of_both:
                 yield Combined(((first, single), (second, other)))
 
     def _changes_nothing(self, axis: str, name: str) -> bool:
         """Whether a choice alone gives the values of the plain reading, or cannot be computed."""
-        if axis in ("digits", "unit") or (axis == "ties" and name in USUAL_TIES):
+        # A split that is too large to search as a whole may be cut.
+        if axis in ("digits", "unit", "split") or (axis == "ties" and name in USUAL_TIES):
             return False
         if (axis, name) not in self._inert:
             trials = [(self.trial(task, Reading(((axis, name),))), self.trial(task, Reading())) for task in self.tasks]

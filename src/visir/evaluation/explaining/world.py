@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from visir.display import Displayed
 from visir.errors import VisirError
-from visir.evaluation.assembly import CaptionChoice
+from visir.evaluation.assembly import ALIKE, CaptionChoice
 from visir.evaluation.folds import folds_of
 from visir.evaluation.results import Evaluation
 from visir.records import SIDES, Collection, Protocol, Qrels, Run, Vectors, strings
@@ -102,6 +102,7 @@ class World:
     has_captions: bool  # whether it is known which captions belong to which image
     has_source: bool  # whether the collection of the result is at hand, with its splits
     own_folds: Places | None  # (n,) the fold of each image in the result; None without folds
+    text: Places | None  # (m,) the number of the text of each caption, its own where it is not known; None for no texts
 
     def ids(self, side: str) -> pa.StringArray:
         """The ids of one side, "image" or "text"."""
@@ -211,7 +212,20 @@ def world_of(material: Material) -> World:
         owners is not None and listed is not None,
         source is not None,
         folds,
+        _texts(owners, ids["text"]),
     )
+
+
+def _texts(owners: pa.Table | None, captions: pa.StringArray) -> Places | None:
+    """The number of the text of each caption: of the source's own texts, or as a result folder keeps them."""
+    column = next((name for name in ("text", ALIKE) if owners is not None and name in owners.column_names), None)
+    if owners is None or column is None:
+        return None
+    numbers = np.arange(len(captions)) + len(owners)
+    known = pc.fill_null(strings(owners[column]).dictionary_encode().indices, -1).to_numpy(zero_copy_only=False)
+    at = places(strings(owners["id"]), captions)
+    numbers[at[known >= 0]] = known[known >= 0]
+    return numbers
 
 
 def _check_source(source: Collection, ours: pa.Table) -> None:
@@ -250,6 +264,7 @@ class Part:
     is_relinked: bool = False  # whether captions are taken for those of other images
     by_image: bool = False  # whether each image weighs the same, and not each caption
     is_grouped: bool = False  # whether the captions of an image are one query
+    answered: Mask | None = None  # which of the queries of the result find something; None for all
     query_fold: Places | None = None  # (n,) the fold of each query; None for one gallery
     document_fold: Places | None = None  # (u + 1,) the fold of each document
     folds: int = 1  # the number of folds
@@ -294,8 +309,12 @@ def part_as_evaluated(world: World, run: Run, qrels: Qrels) -> Part:
         own = world.images if of_documents == "image" else world.captions
         gallery = np.concatenate([own, document, world.places(of_documents, run.documents)])
     candidates, images, captions = world.mask(of_documents, gallery), world.images, world.captions
-    weights = np.ones(len(queries))
-    return Part(world, run.task, images, captions, world.owner, queries, candidates, (query, document), weights)
+    finds = run.queries.filter(pa.array(np.diff(run.offsets) > 0))
+    answered = world.mask(of_queries, world.places(of_queries, finds))
+    return Part(
+        world, run.task, images, captions, world.owner, queries, candidates, (query, document), np.ones(len(queries)),
+        answered=answered,
+    )  # fmt: skip
 
 
 def part_of(own: Part, taken: Sequence[Change], searched: Mapping[str, Change]) -> Part:
@@ -303,6 +322,9 @@ def part_of(own: Part, taken: Sequence[Change], searched: Mapping[str, Change]) 
     part, world, is_t2i = own, own.world, own.task == "t2i"
     for change in taken:
         part = change(part)
+    most, count = max(MOST_PAIRS, 4 * len(world.images) * len(world.captions)), len(part.images)
+    is_larger = not part.has_own_queries and count * len(part.captions) > most
+    refuse(is_larger, f"it has {count:,} images, too many to try: evaluate it with its own --split, or without one")
     of_queries, of_documents = SIDES[own.task]
     queries, documents = (part.captions, part.images) if is_t2i else (part.images, part.captions)
     candidates, pairs = world.mask(of_documents, documents), own.pairs
@@ -377,9 +399,6 @@ def split(part: Part, name: str) -> Part:
     world = part.world
     images = _images_of(world, name)
     captions = world.captions_of(images)
-    most = max(MOST_PAIRS, 4 * len(world.images) * len(world.captions))
-    how = "without --split" if name == "all" else f"with --split {name}"
-    refuse(len(images) * len(captions) > most, f"it has {len(images):,} images, too many to try: evaluate it {how}")
     return replace(part, images=images, captions=captions, has_own_queries=False, has_own_candidates=False)
 
 
@@ -508,6 +527,42 @@ def each_image(part: Part) -> Part:
     refuse(count.max() == 1, ONE_CAPTION)
     refuse(count.min() == count.max(), "all images have equally many captions")
     return replace(part, by_image=True)
+
+
+def merged_by_text(part: Part) -> Part:
+    """Captions of one text are one: a query with all their images, a candidate that is right for all of them."""
+    text = part.world.text
+    refuse(
+        text is None,
+        "it is not known which captions have one text (give the collection)",
+    )
+    assert text is not None
+    captions = part.queries if part.task == "t2i" else np.flatnonzero(part.candidates[:-1])
+    _, first, number = np.unique(text[captions], return_index=True, return_inverse=True)
+    refuse(len(first) == len(captions), "no two captions have one text")
+    merged = np.arange(len(text))  # the first caption of its text, for each caption
+    merged[captions] = captions[first[number]]
+    caption, image = part.pairs if part.task == "t2i" else part.pairs[::-1]
+    caption, image = np.unique(np.stack([merged[caption], image]), axis=1)
+    if part.task == "t2i":
+        return replace(part, queries=captions[np.sort(first)], pairs=(caption, image))
+    return replace(part, candidates=part.world.mask("text", captions[first]), pairs=(image, caption))
+
+
+def answered_queries(part: Part) -> Part:
+    """Without the queries that find nothing at all."""
+    refuse(part.answered is None or not part.has_own_queries, GIVE)
+    assert part.answered is not None
+    keep = part.answered[part.queries]
+    refuse(keep.all(), "every query finds something")
+    return replace(part, queries=part.queries[keep])
+
+
+def answerable_queries(part: Part) -> Part:
+    """Without the queries none of whose right ones is a candidate: what every reading but the plain one leaves out."""
+    missing = np.setdiff1d(part.pairs[0], part.pairs[0][part.candidates[part.pairs[1]]])
+    refuse(not len(missing), "every query has a right candidate")
+    return part
 
 
 def first_captions_are_right(part: Part) -> Part:

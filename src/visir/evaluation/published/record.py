@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from visir.display import Displayed
 from visir.errors import ConfigurationError, VisirError, docs_page, nearest, raise_faults
+from visir.evaluation.published.hub import is_of_hub, read_of_hub
 from visir.files import parse_toml, read_json, read_text
 from visir.plugins import PUBLISHED, plugin_folders
 
@@ -211,7 +212,8 @@ def load(name_or_path: str | Path) -> Published:
             `protocol`, `notes`, `doubtful` (a list of `{reason, system?, collection?, task?, label?}`), and `rows`: a
             list of `{system, collection?, i2t?: {label: value}, t2i?: {…}, both?: {…}, spread?: {i2t?: {…}, …}}`. Or a
             `.csv` or `.tsv` file with the columns `system`, `collection` (may be left out), and one for each value,
-            named "t2i R@1"; a cell is empty, 37.82, or 37.82 ± 0.3.
+            named "t2i R@1"; a cell is empty, 37.82, or 37.82 ± 0.3. Or a model of the Hugging Face Hub as a folder, its
+            card (`README.md`), or a `.yaml` file of its `.eval_results`.
 
     Returns:
         The table.
@@ -234,6 +236,11 @@ def load(name_or_path: str | Path) -> Published:
             + docs_page("background/published-values"),
             code="table-not-systems-tasks",
         )
+    elif is_of_hub(path):
+        title, of_hub, notes = read_of_hub(path)
+        listed = tuple(PublishedRow(system, part, data) for (system, data), part in of_hub.items())
+        most = max(2, _most_decimals(list(of_hub.values()), ()))
+        return Published(path.stem, title, str(path), listed, most, notes=notes)
     elif not path.is_file():
         raise VisirError(
             f"{name_or_path}: no such file, and no published table of that name.",
@@ -353,9 +360,9 @@ def _doubts(
     return tuple(doubts)
 
 
-def _most_decimals(rows: Sequence[Any]) -> int:
+def _most_decimals(rows: Sequence[Any], tasks: Sequence[str] = TASKS) -> int:
     """The most decimals of a value of a table that does not state them: fractions of 1 have three or four."""
-    parts = [row.get(task) for row in rows if isinstance(row, dict) for task in TASKS]
+    parts = [row.get(task) for row in rows if isinstance(row, dict) for task in tasks or row]
     values = [value for part in parts if isinstance(part, dict) for value in part.values()]
     return max((len(repr(value).partition(".")[2]) for value in values if isinstance(value, float)), default=0)
 

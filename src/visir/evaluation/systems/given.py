@@ -33,7 +33,7 @@ from visir.records import (
     show_id_forms,
 )
 from visir.retrieval.formats import is_ranking, read_run, run_form
-from visir.retrieval.vectors import Similarity
+from visir.retrieval.scan import Similarity
 
 AnySystem: TypeAlias = System | Encoder | Run | Iterable[Vectors] | Iterable[Run] | Mapping[str, Vectors | Run]
 """A `System`, or an input of `system_of`: an encoder, a pair of embeddings, runs."""

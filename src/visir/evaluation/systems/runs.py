@@ -19,7 +19,7 @@ from visir.retrieval.exact import SearchResult
 from visir.retrieval.formats import NOTES
 from visir.retrieval.pools import marked, ranks_in_pools, unmarked_ranks, within_pools, without_excluded
 from visir.retrieval.ranks import ranks_of
-from visir.retrieval.vectors import Similarity
+from visir.retrieval.scan import Similarity
 
 
 class RunSystem(System):

@@ -34,8 +34,8 @@ from visir.records import (
 )
 from visir.retrieval.exact import SearchResult, search, search_both, similarity_of
 from visir.retrieval.pools import ranks_in_pools, search_pools
+from visir.retrieval.scan import Similarity
 from visir.retrieval.sparse.scan import check_same_vocabulary
-from visir.retrieval.vectors import Similarity
 
 # The fields of the protocol that encoders fill.
 

@@ -22,7 +22,7 @@ from visir.retrieval.answers import CandidateRows, Hits
 from visir.retrieval.clustering import nearest_centroids, train_centroids, usual_count
 from visir.retrieval.index import Finder
 from visir.retrieval.multi_vector.compression import CompressedVectors, ResidualCodec, other_lengths
-from visir.retrieval.multi_vector.sides import TokenSide, cut, loops_for
+from visir.retrieval.multi_vector.scan import TokenSide, cut, loops_for
 from visir.retrieval.rows import MULTI, Rows
 from visir.retrieval.settings import recall, setting
 from visir.threads import Share, one_blas_thread, spread

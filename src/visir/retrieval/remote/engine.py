@@ -17,12 +17,13 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Self, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from visir.errors import ConfigurationError, VisirError
@@ -245,8 +246,7 @@ class Space:
     form: VectorForm = "dense"
 
 
-@dataclass(frozen=True)
-class EngineHit:
+class EngineHit(NamedTuple):
     """A document that was found, and the vector that it was found by (None where none was asked for)."""
 
     id: str | None  # None if another program has put it there
@@ -284,10 +284,14 @@ class Mark:
     documents: int = 0  # how many documents there are
 
 
+PAGE = 4096
+"""Documents in one answer, where many are listed."""
+
+
 class Engine(ABC):
     """One collection behind an address."""
 
-    # A change of many documents becomes visible in one step: `begin`, then `put` or `drop`, then `mark`; or `undo`.
+    # A change of many documents is seen in one step: `begin`, then `upsert` or `delete`, then `mark`; or `undo`.
     # Documents carry the generation that added them: who searches sees those up to the generation `seen`.
 
     uploads = 1
@@ -314,49 +318,34 @@ class Engine(ABC):
         """Whether there is a collection of this name."""
 
     @abstractmethod
-    def put(self, points: Sequence[Point]) -> None:
+    def upsert(self, points: Sequence[Point]) -> None:
         """Put documents in, in the place of those that are there under the same id."""
 
     @abstractmethod
-    def drop(self, ids: Sequence[str]) -> None:
+    def delete(self, ids: Sequence[str]) -> None:
         """Take documents out; those that are not there are passed over."""
 
     def settle(self) -> None:  # noqa: B027
         """Build what searches need, as far as this engine does so on demand, and put everything on disk."""
 
     @abstractmethod
-    def ask(
+    def search(
         self, questions: Sequence[Nearest], *, vectors: bool, allowed: Sequence[str] | None = None
     ) -> list[list[EngineHit]]:
         """The nearest documents by inner product for each of several searches, in one request for those that are alike;
         with their `vectors`, or without; among all documents, or among those `allowed`."""
-
-    def fuse(
-        self, questions: Sequence[Sequence[Nearest]], weights: Sequence[Sequence[float]], limit: int, constant: int
-    ) -> list[list[EngineHit]]:
-        """For each of several lists of searches: the `limit` documents with the highest sum of weight / (constant +
-        rank), rank counted from 1, over the searches that find them. No vectors come back."""
-        raise NotImplementedError("asked of engines of `visir.retrieval.remote.index.ENGINES` alone")
 
     @abstractmethod
     def get(self, ids: Sequence[str], space: str) -> Mapping[str, Vector | None]:
         """The vectors of these documents in this space (None: it has none there); unknown ones are left out."""
 
     @abstractmethod
-    def ids(self) -> pa.StringArray:
-        """The ids of all documents that are seen, sorted."""
-
-    @abstractmethod
-    def held(self, ids: pa.StringArray) -> pa.StringArray:
-        """Those of these ids that are there as of the last change."""
+    def ids(self, generation: int, among: Sequence[str] | None = None) -> Iterable[str]:
+        """The ids, in any order, of the documents that this generation has; of all, or of those `among` these."""
 
     @abstractmethod
     def count(self, generation: int) -> int:
         """How many documents this generation has, counted by the server."""
-
-    def is_empty(self) -> bool:
-        """Whether none of the documents that are seen is there any more."""
-        return self.count(self.seen) == 0
 
     @abstractmethod
     def read_mark(self) -> Mark:
@@ -399,6 +388,8 @@ class Engine(ABC):
         """The mark of the collection, which must be that of this index, and know of the changes that its folder
         does."""
         mark = self.read_mark()
+        if not isinstance(mark, Mark):
+            raise self.wrong(f"says {mark!r} of its collection, which is no `Mark`")
         if mark.index != index or not mark.complete:
             raise self._another()
         done = bool(change) and (mark.generation, mark.change) == (generation + 1, change)
@@ -422,12 +413,41 @@ class Engine(ABC):
             raise self._another()
         if mark.generation < seen:
             raise self._older(mark, seen)
-        if not any_found and mark.generation > seen and self.is_empty():
+        if not any_found and mark.generation > seen and self.count(seen) == 0:
             raise EngineError(
                 f"{self.where()}: every document that this index had when it was opened was deleted by another "
                 "process meanwhile.",
                 hint="open the index again, and see what it holds now",
             )
+
+    def listed(self) -> pa.StringArray:
+        """The ids of all documents that are seen, sorted."""
+        ids = self._text(self.ids(self.seen))
+        ids = ids.take(pc.sort_indices(ids))
+        if len(ids) and pc.any(pc.equal(ids[1:], ids[:-1])).as_py():
+            raise self.wrong("lists an id twice")
+        return ids
+
+    def held(self, ids: pa.StringArray) -> pa.StringArray:
+        """Those of these ids that are there as of the last change."""
+        generation = self.read_mark().generation
+        pages = (ids[start : start + PAGE].to_pylist() for start in range(0, len(ids), PAGE))
+        there = self._text([id for page in pages for id in self.ids(generation, page)])
+        return ids.filter(pc.is_in(ids, there))
+
+    def _text(self, ids: Iterable[str]) -> pa.StringArray:
+        try:
+            return pa.array(list(ids), pa.string())
+        except (pa.ArrowException, TypeError) as fault:
+            raise self.wrong(f"lists ids that are no texts ({fault})") from fault
+
+    def wrong(self, what: str) -> EngineError:
+        """The error of an engine that answers what no engine may."""
+        return EngineError(
+            f"{self.where()}: the engine {what}.",
+            hint=f"try again; if that does not help, tell the maker of {type(self).__module__}.{type(self).__name__}",
+            code="engine-answers-wrong",
+        )
 
     def counted(self) -> int:
         """How many documents that are seen the server holds; a warning where its mark names another number."""
@@ -501,8 +521,6 @@ class Engine(ABC):
 _DRAWN = 2**24
 """Numbers of one generation; 2²⁹ generations are below 2⁵³, up to which JSON and Qdrant's filters are exact."""
 _LAST = 2**53
-PAGE = 4096
-"""Documents in one answer, where many are listed."""
 
 
 class StepwiseEngine(Engine):
@@ -531,23 +549,12 @@ class StepwiseEngine(Engine):
         """How many documents have one of these numbers under this name."""
 
     @abstractmethod
-    def keys(self, generation: int, ids: Sequence[str]) -> Iterable[str]:
-        """The keys (`key_of`) of those of these documents that a generation has."""
-
-    @abstractmethod
     def write_mark(self, mark: Mark) -> None:
         """Write the mark, in one step."""
 
     def count_changed(self, first: int, last: int) -> tuple[int, int]:
         """How many documents the changes of these numbers have added, and how many they have marked as deleted."""
         return self.count_between(self.added, first, last), self.count_between(self.deleted, first, last)
-
-    def held(self, ids: pa.StringArray) -> pa.StringArray:
-        generation, there = self.read_mark().generation, set[str]()
-        for start in range(0, len(ids), PAGE):
-            some = self.keys(generation, ids[start : start + PAGE].to_pylist())
-            there.update(key.replace("-", "") for key in some)
-        return ids.filter(pa.array([key_of(id).hex in there for id in ids.to_pylist()], pa.bool_()))
 
     @property
     def number(self) -> int:

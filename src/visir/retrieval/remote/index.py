@@ -9,8 +9,9 @@ counts and what a vector of the index is like, and none of the documents.
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
@@ -41,6 +42,7 @@ from visir.records import (
     strings,
 )
 from visir.retrieval.answers import Hits, check_depth, run_of
+from visir.retrieval.fusion import fuse
 from visir.retrieval.index import (
     BUILD_AGAIN,
     INDEX,
@@ -53,8 +55,18 @@ from visir.retrieval.index import (
     new_index,
     read_index,
 )
-from visir.retrieval.multi_vector.sides import TokenSide, score_token_places
-from visir.retrieval.remote.engine import Engine, EngineError, Mark, Nearest, Point, Space, Vector, name_address
+from visir.retrieval.multi_vector.scan import TokenSide, score_token_places
+from visir.retrieval.remote.engine import (
+    Engine,
+    EngineError,
+    EngineHit,
+    Mark,
+    Nearest,
+    Point,
+    Space,
+    Vector,
+    name_address,
+)
 from visir.retrieval.remote.settings import (
     DenseSettings,
     EngineFamily,
@@ -75,15 +87,14 @@ from visir.retrieval.rows import (
     Form,
     Vectors,
     already_indexed,
-    bisected,
     check_fits_index,
     in_order,
     not_indexed,
 )
+from visir.retrieval.scan import Side
+from visir.retrieval.scan import score_pairs as score_dense
 from visir.retrieval.settings import searching, settings_of
 from visir.retrieval.sparse.scan_kernels import score_pairs
-from visir.retrieval.vectors import Side
-from visir.retrieval.vectors import score_pairs as score_dense
 from visir.storage import FolderChange, scratch
 from visir.storage.disk import below
 
@@ -129,8 +140,8 @@ class Shape:
     """How vectors of one form go to an engine, come back, and are scored; their space is called as the form is."""
 
     # `numbers`: how many numbers vectors are; `width`: how many one is, about; `outgoing`: some rows as the engine gets
-    # them; `made`: what came back as vectors of the index; `scores`: (p,) those of pairs of a query (its row, rows
-    # ascending) and a vector that came back.
+    # them; `taken`: what came back, a `ValueError` where it is no vector of the index; `made`: that as vectors of the
+    # index; `scores`: (p,) those of pairs of a query (its row, rows ascending) and a vector that came back.
 
     form: Form[Any]
 
@@ -151,15 +162,18 @@ class _Dense(Shape):
     def outgoing(self, documents: Embeddings, start: int, stop: int, settings: Any) -> list[Vector]:
         return list(Side(documents, np.arange(start, stop), settings.similarity).block(0, stop - start))
 
-    def made(self, like: Embeddings, ids: pa.StringArray, raw: list[Any], settings: Any) -> Embeddings:
-        vectors = np.array(raw, np.float32).reshape(len(raw), like.dimension)
-        return replace(like, ids=ids, vectors=vectors, normalised=settings.similarity == "cosine")
+    def taken(self, like: Embeddings, raw: list[Any]) -> NDArray[np.float32]:
+        vectors = np.array(raw, np.float32) if raw else np.empty((0, like.dimension), np.float32)
+        _check_taken(vectors.shape == (len(raw), like.dimension), f"of another shape than {like.dimension} values")
+        return _finite(vectors)
 
-    def scores(self, queries: Embeddings, query: Rows, raw: list[Any], like: Embeddings, settings: Any) -> Scores:
-        first = int(query[0])
+    def made(self, like: Embeddings, ids: pa.StringArray, held: Any, settings: Any) -> Embeddings:
+        return replace(like, ids=ids, vectors=held, normalised=settings.similarity == "cosine")
+
+    def scores(self, queries: Embeddings, query: Rows, held: Any, like: Embeddings, settings: Any) -> Scores:
+        first, scores = int(query[0]), np.empty(len(query), np.float32)
         side = Side(queries, np.arange(first, int(query[-1]) + 1), settings.similarity)
-        held, scores = np.array(raw, np.float32).reshape(len(raw), like.dimension), np.empty(len(query), np.float32)
-        score_dense(side.block(0, len(side)), query - first, held, np.arange(len(raw)), scores)
+        score_dense(side.block(0, len(side)), query - first, held, np.arange(len(held)), scores)
         return scores
 
 
@@ -179,14 +193,21 @@ class _Sparse(Shape):
         rows = (documents.row(at) for at in range(start, stop))
         return [(np.asarray(terms, np.int32), np.asarray(values, np.float32)) for terms, values in rows]
 
-    def made(self, like: SparseEmbeddings, ids: pa.StringArray, raw: list[Any], settings: Any) -> SparseEmbeddings:
+    def taken(self, like: SparseEmbeddings, raw: list[Any]) -> Any:
         offsets, terms, values = _rows(raw)
+        _check_taken(len(terms) == len(values), "of another number of terms than of weights")
+        known = (terms >= 0) & (terms < like.dimension)
+        _check_taken(bool(known.all()), "of terms that its vocabulary does not have")
+        return offsets, terms, _finite(values)
+
+    def made(self, like: SparseEmbeddings, ids: pa.StringArray, held: Any, settings: Any) -> SparseEmbeddings:
+        offsets, terms, values = held
         return replace(like, ids=ids, offsets=offsets, terms=terms, values=values)
 
-    def scores(self, queries: SparseEmbeddings, query: Rows, raw: list[Any], like: Any, settings: Any) -> Scores:
+    def scores(self, queries: SparseEmbeddings, query: Rows, held: Any, like: Any, settings: Any) -> Scores:
         scores = np.empty(len(query), np.float32)
         rows = np.asarray(queries.offsets), np.asarray(queries.terms), np.asarray(queries.values)
-        score_pairs(rows, query, _rows(raw), np.arange(len(raw)), scores)
+        score_pairs(rows, query, held, np.arange(len(query)), scores)
         return scores
 
 
@@ -204,16 +225,39 @@ class _Several(Shape):
     def outgoing(self, documents: MultiVectorEmbeddings, start: int, stop: int, settings: Any) -> list[Vector]:
         return [np.asarray(documents.row(at), np.float32) for at in range(start, stop)]
 
-    def made(self, like: Any, ids: pa.StringArray, raw: list[Any], settings: Any) -> MultiVectorEmbeddings:
-        several = TokenVectors.of([np.array(rows, np.float32) for rows in raw]) if raw else like
-        made: MultiVectorEmbeddings = replace(like, ids=ids, offsets=several.offsets, vectors=several.vectors)
+    def taken(self, like: MultiVectorEmbeddings, raw: list[Any]) -> Any:
+        several = [np.array(rows, np.float32) for rows in raw]
+        fit = all(rows.ndim == 2 and len(rows) and rows.shape[1] == like.dimension for rows in several)
+        _check_taken(fit, f"of another shape than rows of {like.dimension} values")
+        return TokenVectors.of([_finite(rows) for rows in several]) if several else like
+
+    def made(self, like: Any, ids: pa.StringArray, held: Any, settings: Any) -> MultiVectorEmbeddings:
+        made: MultiVectorEmbeddings = replace(like, ids=ids, offsets=held.offsets, vectors=held.vectors)
         return made
 
-    def scores(self, queries: MultiVectorEmbeddings, query: Rows, raw: list[Any], like: Any, settings: Any) -> Scores:
-        held = self.made(like, pa.array(map(str, range(len(raw))), pa.string()), raw, settings)
-        first, rows = int(query[0]), np.arange(len(raw))
+    def scores(self, queries: MultiVectorEmbeddings, query: Rows, held: Any, like: Any, settings: Any) -> Scores:
+        first, rows = int(query[0]), np.arange(len(query))
+        documents = self.made(like, pa.array(map(str, range(len(query))), pa.string()), held, settings)
         side = TokenSide(queries, np.arange(first, int(query[-1]) + 1))
-        return score_token_places(side, query - first, TokenSide(held, rows), rows)
+        return score_token_places(side, query - first, TokenSide(documents, rows), rows)
+
+
+def _check_taken(fits: bool, what: str) -> None:
+    if not fits:
+        raise ValueError(what)
+
+
+def _finite(numbers: NDArray[np.float32]) -> NDArray[np.float32]:
+    _check_taken(bool(np.isfinite(numbers).all()), "with NaN or infinite values")
+    return numbers
+
+
+def taken(engine: Engine, shape: Any, like: Vectors, raw: list[Any]) -> Any:
+    """The vectors that an engine gave, as its index compares them."""
+    try:
+        return shape.taken(like, raw)
+    except (ValueError, TypeError) as fault:
+        raise engine.wrong(f"gives vectors that are none of this index's, {fault}") from fault
 
 
 def _rows(raw: Sequence[Any]) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
@@ -291,7 +335,7 @@ def upload(engine: Engine, batches: Iterator[list[Point]], total: int) -> None:
     with Progress("into the engine", total, "documents") as advance:
         if engine.uploads == 1:
             for batch in batches:
-                engine.put(batch)
+                engine.upsert(batch)
                 advance(len(batch))
         else:
             waiting: deque[tuple[Future[None], int]] = deque()
@@ -302,7 +346,7 @@ def upload(engine: Engine, batches: Iterator[list[Point]], total: int) -> None:
                         oldest.result()
                         advance(size)
                     if sent is not None:
-                        waiting.append((pool.submit(engine.put, sent), len(sent)))
+                        waiting.append((pool.submit(engine.upsert, sent), len(sent)))
     engine.settle()
 
 
@@ -321,26 +365,99 @@ class SearchPlaces:
     # It is checked in the end that they were the index's. Ids cannot tell: whoever makes a collection anew often puts
     # the same documents into it, with vectors of another model. The mark can, and it is read after the answers came.
 
-    def __init__(self, known: pa.StringArray | None, engine: Engine) -> None:
-        self._known, self._engine = known, engine
-        self._found: dict[str, int] = {}  # where not all ids are known here: those that came, in this order
+    def __init__(self, state: RemoteState, allowed: pa.StringArray | None = None) -> None:
+        self.engine, self._ids = state.engine, state.ids if state.size <= LISTED else None
+        # Where not all ids are known here: those that came, in this order.
+        self._places: dict[str, int] = {} if self._ids is None else state.place_of
+        self._allowed = None if allowed is None else allowed.to_pylist()
+        self._among = None if self._allowed is None else {*self._allowed}
+        self._fewest: tuple[int, int] | None = None  # documents of an answer that is short, and those that were wanted
 
-    def places(self, ids: Sequence[str | None]) -> NDArray[np.int64]:
+    def find(
+        self, questions: Sequence[Nearest], wanted: int, *, vectors: bool, falls_short: Collection[str]
+    ) -> list[tuple[int, NDArray[np.int64], list[EngineHit]]]:
+        """For each search, in their order: its number, and places and hits of at least the `wanted` best documents of
+        the index.
+
+        Where the last ones of an answer are equal, or are another program's, the engine is asked for more; in spaces in
+        which its searches may fall short, exactly.
+        """
+        answered, waiting = [], list(enumerate(questions))
+        while waiting:
+            again = []
+            answers = self._asked([question for _, question in waiting], vectors)
+            for (at, question), answer in zip(waiting, answers, strict=True):
+                place = self._placed([hit.id for hit in answer])
+                known = [hit for hit, is_known in zip(answer, place >= 0, strict=True) if is_known]
+                if len(answer) >= question.limit and not _settled(known, answer[-1].score, wanted):
+                    more = 4 * question.limit
+                    again.append((at, replace(question, limit=more, ef=question.ef and max(question.ef, more))))
+                elif len(known) < wanted and question.space in falls_short and not question.exact:
+                    again.append((at, replace(question, exact=True)))
+                else:
+                    answered.append((at, place[place >= 0], known))
+                    if len(known) < wanted and question.space != "sparse":
+                        self._fewest = min(self._fewest or (len(known), wanted), (len(known), wanted))
+            waiting = again
+        return sorted(answered, key=lambda entry: entry[0])
+
+    def finish(self, *hits: Hits) -> tuple[pa.StringArray, list[Hits]]:
+        """Ids, sorted, and the hits by their place among them."""
+        self.engine.check_own(any_found=any(len(some.places) for some in hits))
+        self._check_none_missing()
+        if self._ids is not None:
+            return self._ids, list(hits)
+        ids = sorted(self._places, key=str.encode)
+        place = np.empty(len(ids), np.int64)
+        place[[self._places[id] for id in ids]] = np.arange(len(ids))
+        return pa.array(ids, pa.string()), [replace(some, places=place[some.places]) for some in hits]
+
+    def _placed(self, ids: Sequence[str | None]) -> NDArray[np.int64]:
         """(n,) the place of each document that was found; -1 for one that is not the index's."""
-        if self._known is not None:
-            return bisected(ids, self._known)
-        places = self._found
+        places = self._places
+        if self._ids is not None:
+            return np.array([places.get(id, -1) for id in ids], np.int64)  # type: ignore[arg-type]
         return np.array([-1 if id is None else places.setdefault(id, len(places)) for id in ids], np.int64)
 
-    def finish(self, hits: Hits) -> tuple[pa.StringArray, Hits]:
-        """Ids, sorted, and the hits by their place among them."""
-        self._engine.check_own(any_found=len(hits.places) > 0)
-        if self._known is not None:
-            return self._known, hits
-        ids = sorted(self._found, key=str.encode)
-        place = np.empty(len(ids), np.int64)
-        place[[self._found[id] for id in ids]] = np.arange(len(ids))
-        return pa.array(ids, pa.string()), replace(hits, places=place[hits.places])
+    def _asked(self, questions: list[Nearest], vectors: bool) -> list[list[EngineHit]]:
+        """What the engine answers, checked: it may be of another package."""
+        engine = self.engine
+        answers = engine.search(questions, vectors=vectors, allowed=self._allowed)
+        if len(answers) != len(questions):
+            raise engine.wrong(f"gives {len(answers):,} answers to {len(questions):,} searches")
+        for answer in answers:
+            ids = [hit.id for hit in answer if hit.id is not None]
+            if not all(isinstance(id, str) for id in ids):
+                raise engine.wrong(f"finds documents under ids that are no texts, such as {ids[0]!r}")
+            if len({*ids}) < len(ids):
+                raise engine.wrong("finds a document twice in one answer")
+            if self._among is not None and not self._among.issuperset(ids):
+                raise engine.wrong("finds documents that the filter of the search does not let through")
+            try:
+                scores = np.array([hit.score for hit in answer], np.float64)
+            except (TypeError, ValueError) as fault:
+                raise engine.wrong(f"gives scores that are no numbers ({fault})") from fault
+            if not np.isfinite(scores).all():
+                raise engine.wrong("gives scores that are NaN or infinite")
+            if len(scores) and (np.diff(scores) > 1e-5 * np.abs(scores).max()).any():
+                raise engine.wrong("does not give the best documents first")
+            if vectors and any(hit.vector is None for hit in answer):
+                raise engine.wrong("finds documents without the vectors that it was asked for")
+        return answers
+
+    def _check_none_missing(self) -> None:
+        """An answer may have fewer documents than are wanted where there are no more."""
+        if self._fewest is None:
+            return
+        fewest, wanted = self._fewest
+        engine = self.engine
+        held = engine.count(engine.seen) if self._allowed is None else len([*engine.ids(engine.seen, self._allowed)])
+        if fewest < min(wanted, held):
+            what = f"finds {fewest:,} documents of the {min(wanted, held):,} that it holds"
+            if not getattr(engine.place, "m", 0):
+                raise engine.wrong(what)
+            # Among many equal vectors, a graph that cannot be left aside (Milvus) does not lead to all.
+            warnings.warn(f"{engine.where()}: its graph {what}; an index without a graph (m=0) finds all", stacklevel=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -361,9 +478,14 @@ class RemoteState:
     @cached_property
     def ids(self) -> pa.StringArray:
         """The ids, sorted: all are brought here, once."""
-        ids = self.engine.ids()
+        ids = self.engine.listed()
         self.engine.check_own(any_found=len(ids) > 0 or self.size == 0)
         return ids
+
+    @cached_property
+    def place_of(self) -> dict[str, int]:
+        """The place of each id among them."""
+        return {id: place for place, id in enumerate(self.ids.to_pylist())}
 
     @cached_property
     def gallery(self) -> Gallery:
@@ -372,10 +494,6 @@ class RemoteState:
         if self.size > LISTED:
             return Gallery.stated(modality, self.size, f"all indexed {modality}s")
         return Gallery.of(modality, self.ids, f"all indexed {modality}s")
-
-    def begin_search(self) -> SearchPlaces:
-        """For a search that begins: places are those among all ids where these are listed."""
-        return SearchPlaces(self.ids if self.size <= LISTED else None, self.engine)
 
 
 class RemoteStorage:
@@ -414,6 +532,8 @@ class RemoteStorage:
             undone.callback(_destroyed, server)
             upload(server, _points(vectors, sending or settings), len(first))
             server.mark(Mark(index, 1, complete=True, documents=len(first)))
+            if (held := server.count(1)) != len(first):
+                raise server.wrong(f"holds {held:,} of the {len(first):,} documents that it was sent")
             server.close()
             change.commit(content)
             undone.pop_all()
@@ -486,6 +606,8 @@ class RemoteStorage:
                 raise
             now.pop("pending")
             self._publish(change, size, {**now, "changes": after.generation})
+            with contextlib.suppress(EngineError):  # the change is done, whether the server still answers or not
+                engine.warn_of_difference(size, engine.count(after.generation))
 
     def _publish(self, change: FolderChange, size: int, content: dict[str, Any]) -> None:
         change.keep_only(content["space"])
@@ -526,7 +648,7 @@ def _check_on_server(folder: Path, content: Mapping[str, Any]) -> None:
 
 def _drop(engine: Engine, ids: pa.StringArray) -> None:
     for start in range(0, len(ids), _AT_ONCE):
-        engine.drop(ids[start : start + _AT_ONCE].to_pylist())
+        engine.delete(ids[start : start + _AT_ONCE].to_pylist())
     engine.settle()
 
 
@@ -561,9 +683,6 @@ class RemoteIndex(Index[Vectors]):
     settings_type: ClassVar[type[Any]]
     space: ClassVar[VectorForm] = "dense"
     exact = False
-    falls_short: ClassVar[bool] = True
-    """Whether the engine may find fewer documents than asked for though there are more: among many equal vectors most
-    are out of a graph's reach."""
 
     def __init__(self, storage: RemoteStorage) -> None:
         self._storage = storage
@@ -661,55 +780,48 @@ class RemoteIndex(Index[Vectors]):
         lost = [id for id in wanted.to_pylist() if id not in there]
         if lost:
             raise not_indexed(pa.array(lost, pa.string()))
-        raw = [there[id] for id in wanted.to_pylist()]
-        vectors: Vectors = self._shape.made(self._like, wanted, raw, self.settings)
+        held = taken(engine, self._shape, self._like, [there[id] for id in wanted.to_pylist()])
+        vectors: Vectors = self._shape.made(self._like, wanted, held, self.settings)
         return vectors
 
     def _find(
         self, state: RemoteState, queries: Vectors, wanted: int, settings: Any, allowed: pa.StringArray | None
     ) -> tuple[pa.StringArray, Hits]:
         """Ids, sorted, and the hits of each query by their place among them."""
-        family = settings.family
-        if 0 < family.most_answers <= wanted:  # one more than wanted is asked for
-            raise RunError(
-                f"k={wanted:,}: {family.title} gives up to {family.most_answers - 1:,} answers to a query.",
-                hint="ask for fewer; indexes of kind 'exact' and 'inverted' give all",
-                code="gives-up-answers-query",
-            )
+        check_answers(wanted, settings)
         outgoing = self._shape.outgoing(queries, 0, len(queries), settings)
-        among = None if allowed is None else allowed.to_pylist()
         # Every document is looked at where there is no graph to walk.
         whole = getattr(settings, "m", 1) == 0 or (allowed is not None and len(allowed) <= SCANNED)
-        results, engine = state.begin_search(), state.engine
+        # What inverted lists do not find is not there; of a graph, among many equal vectors, most are out of reach.
+        falls_short = [self.space] if getattr(settings, "m", self.space != "sparse") else []
+        results = SearchPlaces(state, allowed)
         step = max(1, min(_QUERIES, _ANSWERED // ((wanted + 1) * max(self._shape.width(self._like), 1))))
         hits = []
         for first in range(0, len(queries), step):
             # One more than wanted, to see whether the last ones are equal. A query of no terms finds nothing.
             rows = range(first, min(first + step, len(queries)))
-            some = (at for at in rows if not isinstance(outgoing[at], tuple) or len(outgoing[at][0]))
-            waiting = [(at, wanted + 1, whole) for at in some]
-            while waiting:
-                sent = [nearest_by(self.space, outgoing[at], limit, settings, exact) for at, limit, exact in waiting]
-                answers = engine.ask(sent, vectors=True, allowed=among)
-                again, query, places = [], [], []
-                raw: list[Vector] = []
-                for (at, limit, exact), answer in zip(waiting, answers, strict=True):
-                    place = results.places([hit.id for hit in answer])
-                    known = [hit for hit, is_known in zip(answer, place >= 0, strict=True) if is_known]
-                    if len(answer) >= limit and not _settled([hit.score for hit in known], answer[-1].score, wanted):
-                        again.append((at, 4 * limit, exact))
-                    elif len(known) < wanted and self.falls_short and not exact:
-                        again.append((at, limit, True))
-                    else:
-                        query += [at] * len(known)
-                        places.append(place[place >= 0])
-                        raw += [hit.vector for hit in known if hit.vector is not None]
-                if query:
-                    of_query = np.array(query, np.int64)
-                    scored = self._shape.scores(queries, of_query, raw, self._like, settings)
-                    hits.append(Hits(of_query, np.concatenate(places), scored))
-                waiting = again
-        return results.finish(Hits.joined(hits))
+            some = [at for at in rows if not isinstance(outgoing[at], tuple) or len(outgoing[at][0])]
+            questions = [nearest_by(self.space, outgoing[at], wanted + 1, settings, whole) for at in some]
+            answers = results.find(questions, wanted, vectors=True, falls_short=falls_short)
+            of_query = np.array([some[number] for number, _, known in answers for _ in known], np.int64)
+            if len(of_query):
+                raw = [hit.vector for _, _, known in answers for hit in known]
+                held = taken(state.engine, self._shape, self._like, raw)
+                scored = self._shape.scores(queries, of_query, held, self._like, settings)
+                hits.append(Hits(of_query, np.concatenate([place for _, place, _ in answers]), scored))
+        documents, [joined] = results.finish(Hits.joined(hits))
+        return documents, joined
+
+
+def check_answers(wanted: int, settings: Any) -> None:
+    """Check that the engine gives so many answers to a search, and one more, which it is asked for."""
+    family = settings.family
+    if 0 < family.most_answers <= wanted:
+        raise RunError(
+            f"k={wanted:,}: {family.title} gives up to {family.most_answers - 1:,} answers to a query.",
+            hint="ask for fewer; indexes of kind 'exact' and 'inverted' give all",
+            code="gives-up-answers-query",
+        )
 
 
 def nearest_by(space: str, vector: Vector, limit: int, settings: Any, exact: bool = False) -> Nearest:
@@ -718,40 +830,33 @@ def nearest_by(space: str, vector: Vector, limit: int, settings: Any, exact: boo
     return Nearest(space, vector, limit, ef, exact)
 
 
-def _settled(scores: list[float], last: float, wanted: int) -> bool:
+def _settled(known: list[EngineHit], last: float, wanted: int) -> bool:
     """Whether nothing beyond the last of an answer can be among the best: it is clearly worse than the `wanted`-th."""
     # The engine's scores are of single precision, so those that are nearly equal are all looked at.
-    return len(scores) >= wanted and last < scores[wanted - 1] - 1e-5 * max(abs(scores[0]), abs(last))
+    enough = len(known) >= wanted
+    return enough and last < known[wanted - 1].score - 1e-5 * max(abs(known[0].score), abs(last))
 
 
-def engine_index(
-    name: str, settings_type: type[Server], space: VectorForm = "dense", *, falls_short: bool = True
-) -> type[RemoteIndex[Any]]:
+def engine_index(name: str, settings_type: type[Server], space: VectorForm = "dense") -> type[RemoteIndex[Any]]:
     """The index of one form of vectors in one engine."""
-    about = {"kind": name, "settings_type": settings_type, "space": space, "falls_short": falls_short}
+    about = {"kind": name, "settings_type": settings_type, "space": space}
     title = "".join(word.capitalize() for word in name.split("-"))
     return type(f"{title}Index", (RemoteIndex,), {"__module__": __name__, "__doc__": f'Kind "{name}".', **about})
 
 
-# Inverted lists of Qdrant and Milvus are gone through to the end: what they do not find is not there.
 QdrantIndex = engine_index("qdrant", DenseSettings)
-QdrantSparseIndex = engine_index("qdrant-sparse", SparseSettings, "sparse", falls_short=False)
+QdrantSparseIndex = engine_index("qdrant-sparse", SparseSettings, "sparse")
 QdrantMultiIndex = engine_index("qdrant-multi", SeveralSettings, "multi-vector")
 PgvectorIndex = engine_index("pgvector", PgvectorSettings)
 PgvectorSparseIndex = engine_index("pgvector-sparse", PgvectorSparseSettings, "sparse")
 MilvusIndex = engine_index("milvus", MilvusSettings)
-MilvusSparseIndex = engine_index("milvus-sparse", MilvusSparseSettings, "sparse", falls_short=False)
+MilvusSparseIndex = engine_index("milvus-sparse", MilvusSparseSettings, "sparse")
 
 
-# Dense and sparse vectors of the same documents in one collection, and a search by both in one request.
+# Dense and sparse vectors of the same documents in one collection, and a search by both.
 
 ENGINES: dict[str, type[Any]] = {"qdrant": DenseSettings, "pgvector": PgvectorSettings, "milvus": MilvusSettings}
 """The engines that hold both forms, and the settings of a collection: those of their dense index."""
-_UNWEIGHTED = {
-    "qdrant": "Qdrant weights lists by a formula of its own",
-    "milvus": "Milvus fuses ranks without weights",
-}
-"""Those that do not weight the lists of a fusion as the formula says, and why."""
 _ENDING = "-hybrid"
 """`visir.json` calls such a folder qdrant-hybrid. It is no kind of `visir.retrieval.kinds`: those hold one form."""
 
@@ -759,10 +864,9 @@ _ENDING = "-hybrid"
 class HybridCollection:
     """One collection whose points have a dense and a sparse vector, on a server."""
 
-    # `search` asks for both and lets the engine fuse the two lists by reciprocal rank (Cormack et al., 2009): a
-    # document scores the sum of weight / (constant + rank) over the lists that it stands in, ranks counted from 1. One
-    # request instead of two, and no vector comes back; the price is that the engine ranks by its own single-precision
-    # scores, so that of documents that score equally, which one stands first is the engine's choice.
+    # `search` asks for both lists, without a vector, and fuses them by reciprocal rank as every fusion here
+    # (`visir.retrieval.fusion`). The price of bringing no vector is that lists are ranked by the engine's own
+    # single-precision scores.
 
     def __init__(self, storage: RemoteStorage) -> None:
         self._storage = storage
@@ -825,12 +929,6 @@ class HybridCollection:
     ) -> Run:
         """Return the best `k` documents of each query by the fused ranks of the dense and the sparse search."""
         # A query without a term is answered by its dense vector alone.
-        engine = self._kind.removesuffix(_ENDING)
-        if weights != (1.0, 1.0) and engine in _UNWEIGHTED:
-            raise RunError(
-                f"weights={weights}: {_UNWEIGHTED[engine]}.",
-                hint="leave them out, or build the collection with engine='pgvector'",
-            )
         state, settings = self._storage.state, searching(self._kind, self._storage.settings, options)
         check_depth(depth, "depth")
         if len(weights) != 2 or not all(0 < weight < np.inf for weight in weights):
@@ -841,58 +939,35 @@ class HybridCollection:
                 code="constant-reciprocal-rank-fusion",
             )
         ordered = in_order(DENSE, dense, self._dense, state.size, k)
-        deep, best = min(depth, state.size), min(k, state.size)
-        words = _both(ordered, in_order(SPARSE, sparse, self._sparse, state.size, k), "query")["sparse"]
-        hits, answers = [], state.begin_search()
+        deep = min(depth, state.size)
+        check_answers(deep, settings)
+        queries: Spaces = {
+            "dense": ordered,
+            "sparse": _both(ordered, in_order(SPARSE, sparse, self._sparse, state.size, k), "query")["sparse"],
+        }
+        results, falls_short = SearchPlaces(state), ["dense"] if settings.m else []
+        hits: dict[str, list[Hits]] = {form: [] for form in queries}
         for first in range(0, len(ordered), _QUERIES):
             last = min(first + _QUERIES, len(ordered))
-            searches = [
-                [nearest_by("dense", vector, deep, settings)]
-                + ([Nearest("sparse", weighted, deep)] if len(weighted[0]) else [])
-                for vector, weighted in zip(
-                    SHAPES["dense"].outgoing(ordered, first, last, settings),
-                    SHAPES["sparse"].outgoing(words, first, last, settings),
-                    strict=True,
-                )
-            ]
-            of_each = [weights[: len(several)] for several in searches]
-            fused = state.engine.fuse(searches, of_each, best, constant)
-            for at, several in enumerate(searches):
-                places = answers.places([hit.id for hit in fused[at]])
-                scores = np.array([hit.score for hit in fused[at]], np.float32)
-                if (places < 0).any():  # another program has put documents there
-                    places, scores = _fused_known(state.engine, several, of_each[at], answers, best, constant)
-                hits.append(Hits(np.full(len(places), first + at), places, scores))
-        about = {"search": self._kind, "depth": depth, "constant": constant, "weights": weights, **asdict(settings)}
-        documents, hits_of_all = answers.finish(Hits.joined(hits))
-        return run_of(hits_of_all, ordered, state.gallery, k, self._dense.encoder, about, documents)
-
-
-def _fused_known(
-    engine: Engine,
-    searches: Sequence[Nearest],
-    weights: Sequence[float],
-    documents: SearchPlaces,
-    limit: int,
-    constant: int,
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Reciprocal rank fusion outside of the engine, which ranks documents of another program among the index's: the
-    places and scores of the best `limit` documents, by falling score, ties by place."""
-    sums: dict[int, float] = {}
-    for search, weight in zip(searches, weights, strict=True):
-        wanted = search.limit
-        while True:  # until there are as many documents that count as are wanted
-            ef = None if search.ef is None else max(search.ef, wanted)
-            [answer] = engine.ask([replace(search, limit=wanted, ef=ef)], vectors=False)
-            places = documents.places([hit.id for hit in answer])
-            known: list[int] = places[places >= 0][: search.limit].tolist()
-            if len(known) == search.limit or len(answer) < wanted:
-                break
-            wanted *= 4
-        for rank, place in enumerate(known, 1):
-            sums[place] = sums.get(place, 0.0) + weight / (constant + rank)
-    best = sorted(sums, key=lambda place: (-sums[place], place))[:limit]
-    return np.array(best, np.int64), np.array([sums[place] for place in best], np.float32)
+            questions, query = [], []
+            for form, some in queries.items():
+                for at, vector in enumerate(SHAPES[form].outgoing(some, first, last, settings), first):
+                    if form == "dense" or len(vector[0]):
+                        whole = form == "dense" and settings.m == 0
+                        questions.append(nearest_by(form, vector, deep + 1, settings, whole))
+                        query.append(at)
+            for number, places, known in results.find(questions, deep, vectors=False, falls_short=falls_short):
+                of_query = np.full(len(places), query[number])
+                scores = np.array([hit.score for hit in known], np.float32)
+                hits[questions[number].space].append(Hits(of_query, places, scores))
+        documents, of_each = results.finish(*map(Hits.joined, hits.values()))
+        card, about = self._dense.encoder, {"search": self._kind, "depth": depth, "constant": constant}
+        about |= {"weights": weights, **asdict(settings)}
+        lists = [run_of(some, ordered, state.gallery, deep, card, about, documents) for some in of_each]
+        run = fuse(
+            dict(zip(hits, lists, strict=True)), weights=dict(zip(hits, weights, strict=True)), k=constant, depth=k
+        )
+        return replace(run, name=lists[0].name, provenance=lists[0].provenance)
 
 
 def _both(dense: Embeddings, sparse: SparseEmbeddings, what: str = "document") -> Spaces:

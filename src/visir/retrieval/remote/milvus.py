@@ -21,7 +21,6 @@ from typing import Any, Self, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import numpy as np
-import pyarrow as pa
 
 from visir.errors import EmbeddingError, require
 from visir.records import Embeddings
@@ -203,14 +202,20 @@ class MilvusEngine(StepwiseEngine):
     def create(cls, collection: str, spaces: Sequence[Space], settings: Any, index: str) -> Self:
         engine = cls(collection, settings)
         engine.check_no_collection()
-        if any(space.form == "sparse" for space in spaces):
-            engine._check_sparse()
+        version = engine._version()
+        numbers = re.search(r"(\d+)\.(\d+)", version)
+        is_old = numbers is not None and tuple(map(int, numbers.groups())) < _RECENT
+        if is_old and any(space.form == "sparse" for space in spaces):
+            raise EngineError(
+                f"{settings.url}: Milvus {version} stores no sparse vectors; Milvus 2.4 and later do.",
+                hint="a newer server, or dense vectors alone (kind milvus)",
+            )
         client, types = package().MilvusClient, package().DataType
         schema = client.create_schema(auto_id=False, enable_dynamic_field=False)
         schema.add_field(_KEY, types.VARCHAR, max_length=32, is_primary=True)
         schema.add_field(_ID, types.VARCHAR, max_length=65_535)
         graphs = client.prepare_index_params()
-        by_number = "STL_SORT" if engine._is_old() else "INVERTED"
+        by_number = "STL_SORT" if is_old else "INVERTED"
         for name in (_ADDED, _DELETED):
             schema.add_field(name, types.INT64)
             graphs.add_index(name, index_type=by_number)
@@ -254,7 +259,7 @@ class MilvusEngine(StepwiseEngine):
     def exists(self) -> bool:
         return bool(self._sent("look for the collection", "has_collection"))
 
-    def put(self, points: Sequence[Point]) -> None:
+    def upsert(self, points: Sequence[Point]) -> None:
         numbers = {_ADDED: self.number, _DELETED: _NEVER}
         rows = [
             {_KEY: _key(point.id), _ID: point.id, **numbers, **{name: _given(v) for name, v in point.vectors.items()}}
@@ -262,7 +267,7 @@ class MilvusEngine(StepwiseEngine):
         ]
         self._sent("add documents", "upsert", rows)
 
-    def drop(self, ids: Sequence[str]) -> None:
+    def delete(self, ids: Sequence[str]) -> None:
         seen = _seen(self._before.generation, ids)
         self._rewrite(f"{seen} and {_DELETED} == {_NEVER}", self.number)
 
@@ -276,23 +281,15 @@ class MilvusEngine(StepwiseEngine):
     def count_between(self, name: str, first: int, last: int) -> int:
         return self._count(_between(name, first, last))
 
-    def ids(self) -> pa.StringArray:
-        every = {"filter": _seen(self.seen), "output_fields": [_ID]}
+    def ids(self, generation: int, among: Sequence[str] | None = None) -> Iterator[str]:
+        seen = {"filter": _seen(generation, among), "output_fields": [_ID]}
         # Few pages: milvus-lite goes through all rows for each.
-        pages = self._loaded("query_iterator", batch_size=MILVUS.most_answers, **every)
-        ids: list[str] = []
+        pages = self._loaded("query_iterator", batch_size=MILVUS.most_answers, **seen)
         while rows := self._explain("read the ids", pages.next):
-            ids += [id for row in rows if (id := own_id(row[_KEY], row[_ID])) is not None]
-        return pa.array(sorted(ids, key=str.encode), pa.string())
-
-    def keys(self, generation: int, ids: Sequence[str]) -> Iterator[str]:
-        return (row[_KEY] for row in self._loaded("query", _seen(generation, ids), output_fields=[_KEY]))
+            yield from (id for row in rows if (id := own_id(row[_KEY], row[_ID])) is not None)
 
     def count(self, generation: int) -> int:
         return self._count(_seen(generation))
-
-    def is_empty(self) -> bool:
-        return not self._loaded("query", _seen(self.seen), output_fields=[_KEY], limit=1)
 
     def settle(self) -> None:
         """Close the segments of a new collection, of which the server then builds its graphs, by itself."""
@@ -300,7 +297,7 @@ class MilvusEngine(StepwiseEngine):
             self._sent("put the documents on disk", "flush", timeout=10 * self.place.timeout)
             self._is_new = False
 
-    def ask(
+    def search(
         self, questions: Sequence[Nearest], *, vectors: bool, allowed: Sequence[str] | None = None
     ) -> list[list[EngineHit]]:
         """The nearest documents, with or without their vectors; one request for all questions that are alike."""
@@ -325,40 +322,6 @@ class MilvusEngine(StepwiseEngine):
                 ]
         return answers
 
-    def fuse(
-        self, questions: Sequence[Sequence[Nearest]], weights: Sequence[Sequence[float]], limit: int, constant: int
-    ) -> list[list[EngineHit]]:
-        """Reciprocal rank fusion by the server, every list alike, a request for each query."""
-        # Early versions count ranks on from one query of a request to the next.
-        deepest = max([limit, *(question.limit for several in questions for question in several)])
-        if deepest > MILVUS.most_answers:
-            raise EngineError(
-                f"{self.where()}: lists to fuse have up to {MILVUS.most_answers:,} answers, not {deepest:,}.",
-                code="lists-fuse-up-answers",
-            )
-        answers = []
-        for several in questions:
-            if len(several) == 1:
-                [nearest] = self.ask(several, vectors=False)
-                answers.append(
-                    [EngineHit(hit.id, 1 / (constant + rank)) for rank, hit in enumerate(nearest[:limit], 1)]
-                )
-                continue
-            requests = [
-                package().AnnSearchRequest(
-                    [_given(question.vector)],
-                    question.space,
-                    self._thoroughness(question),
-                    question.limit,
-                    expr=_seen(self.seen),
-                )
-                for question in several
-            ]
-            ranker = package().RRFRanker(constant)
-            [hits] = self._loaded("hybrid_search", requests, ranker, limit=limit, output_fields=[_ID])
-            answers.append([EngineHit(_id(hit), hit["distance"]) for hit in hits])
-        return answers
-
     def get(self, ids: Sequence[str], space: str) -> Mapping[str, Vector | None]:
         vectors: dict[str, Vector | None] = {}
         for start in range(0, len(ids), PAGE):
@@ -368,8 +331,7 @@ class MilvusEngine(StepwiseEngine):
         return vectors
 
     def about(self) -> dict[str, Any]:
-        version = self._call("look at the server", "get_server_version")
-        return {"rows": self._count(""), "server": f"Milvus {version}"}
+        return {"rows": self._count(""), "server": f"Milvus {self._version()}"}
 
     def destroy(self) -> None:
         self._sent("drop the collection", "drop_collection")
@@ -387,7 +349,7 @@ class MilvusEngine(StepwiseEngine):
 
     def _thoroughness(self, question: Nearest) -> dict[str, Any]:
         """How many candidates the search of a graph keeps; it has no other way to be thorough."""
-        if question.ef is None or not self.place.m:
+        if question.ef is None or not self.place.m or isinstance(question.vector, tuple):
             return {}
         wanted = _THOROUGH if question.exact else max(question.ef, question.limit)
         return {"params": {"ef": min(wanted, _THOROUGH)}}
@@ -402,13 +364,22 @@ class MilvusEngine(StepwiseEngine):
             self._sent("delete documents", "upsert", [{**row, _DELETED: deleted} for row in rows])
 
     def _sent(self, what: str, method: str, *given: Any, timeout: int | None = None, **named: Any) -> Any:
-        """Send a request about this collection."""
-        try:
-            return self._call(what, method, self.collection, *given, timeout=timeout, **named)
-        except EngineError as fault:
-            if getattr(fault.__cause__, "code", None) == _NO_COLLECTION:
-                raise self.gone() from fault.__cause__
-            raise
+        """What a method of pymilvus's client returns about this collection."""
+        wait = timeout or self.place.timeout
+        return self._asked(what, lambda to: getattr(to, method)(self.collection, *given, timeout=wait, **named))
+
+    def _asked(self, what: str, request: Callable[[Any], T]) -> T:
+        """What a request returns, asked again where the server was away."""
+
+        def once() -> T:
+            try:
+                return request(self._connected())
+            except Exception as fault:
+                if _is_away(fault):
+                    self.close()  # gRPC waits longer and longer before it connects again: begin anew
+                raise
+
+        return self._explain(what, lambda: repeated(self.place, once, _is_away))
 
     def _loaded(self, method: str, *given: Any, **named: Any) -> Any:
         """Send a search, for which the server has to hold the collection in its memory."""
@@ -420,32 +391,8 @@ class MilvusEngine(StepwiseEngine):
         self._sent("load the collection", "load_collection", timeout=10 * self.place.timeout)
         return self._sent("search", method, *given, **named)
 
-    def _call(self, what: str, method: str, *given: Any, timeout: int | None = None, **named: Any) -> Any:
-        """What a method of pymilvus's client returns, asked again where the server was away."""
-
-        def once() -> Any:
-            try:
-                return getattr(self._connected(), method)(*given, timeout=timeout or self.place.timeout, **named)
-            except Exception as fault:
-                if _is_away(fault):
-                    self.close()  # gRPC waits longer and longer before it connects again: begin anew
-                raise
-
-        return self._explain(what, lambda: repeated(self.place, once, _is_away))
-
-    def _is_old(self) -> bool:
-        """Whether the server is older than 2.4: it stores no sparse vectors, and has other indexes of numbers."""
-        numbers = re.search(r"(\d+)\.(\d+)", str(self._call("look at the server", "get_server_version")))
-        return numbers is not None and tuple(map(int, numbers.groups())) < _RECENT
-
-    def _check_sparse(self) -> None:
-        """Check, before anything is made, that the server stores sparse vectors."""
-        if self._is_old():
-            version = self._call("look at the server", "get_server_version")
-            raise EngineError(
-                f"{self.place.url}: Milvus {version} stores no sparse vectors; Milvus 2.4 and later do.",
-                hint="a newer server, or dense vectors alone (kind milvus)",
-            )
+    def _version(self) -> str:
+        return str(self._asked("look at the server", lambda to: to.get_server_version(timeout=self.place.timeout)))
 
     def _explain(self, what: str, request: Callable[[], T]) -> T:
         """What a request returns that pymilvus sends by itself, such as the next page of a list."""
@@ -489,6 +436,8 @@ class MilvusEngine(StepwiseEngine):
     def _explained(self, what: str, fault: Exception) -> EngineError:
         """The error that says what was asked, and what to do next."""
         url, text, status = self.place.url, _text(fault), _status(fault)
+        if getattr(fault, "code", None) == _NO_COLLECTION:
+            return self.gone()
         if _is_away(fault):
             return no_answer(
                 self.place,
@@ -523,10 +472,6 @@ def _seen(generation: int, ids: Sequence[str] | None = None) -> str:
     last = last_number(generation)
     seen = f"{_ADDED} <= {last} and {_DELETED} > {last}"
     return seen if ids is None else f"{seen} and {_among(ids)}"
-
-
-def _id(hit: Any) -> str | None:
-    return own_id(_key_in(hit), hit["entity"][_ID])
 
 
 def _key_in(hit: Any) -> str:

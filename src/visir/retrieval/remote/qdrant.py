@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
 
 import numpy as np
-import pyarrow as pa
 
 from visir.errors import require
 from visir.remote import is_loopback
@@ -58,19 +57,10 @@ class QdrantEngine(StepwiseEngine):
     def __init__(self, collection: str, place: Place) -> None:
         super().__init__(collection, place)
         require("qdrant_client", extra="qdrant", purpose="an index on a Qdrant server")
-        from qdrant_client import QdrantClient
-
-        parts = urlsplit(place.url)
-        self._client = QdrantClient(
-            url=place.url,
-            port=parts.port or QDRANT.port,
-            api_key=key_for(place.url),
-            timeout=place.timeout,
-            verify=trust(place.url),
-            trust_env=not is_loopback(parts.hostname or ""),  # no proxy on the way to this very machine
-            check_compatibility=False,  # what is not understood is answered with an error, which says more
-        )
-        self._binary = BinaryUpload(place)
+        self._client = _client(place, place.url, QDRANT.port)
+        self._binary: Any = None  # the client of the gRPC port, made when it is first needed
+        self._takes_binary = bool(place.grpc)
+        self._lock = threading.Lock()
 
     @classmethod
     def check_vectors(cls, vectors: Any, settings: Any, *, alone: bool = True) -> None:
@@ -123,8 +113,8 @@ class QdrantEngine(StepwiseEngine):
     def exists(self) -> bool:
         return bool(self._sent("look for the collection", methodcaller("collection_exists", self.collection)))
 
-    def put(self, points: Sequence[Point]) -> None:
-        if self._binary.put(self.collection, points, self.number):
+    def upsert(self, points: Sequence[Point]) -> None:
+        if self._takes_binary and self._put_in_binary(points):
             return
         made = [
             _models().PointStruct(
@@ -136,7 +126,58 @@ class QdrantEngine(StepwiseEngine):
         ]
         self._sent("add points", methodcaller("upsert", self.collection, made, wait=True))
 
-    def drop(self, ids: Sequence[str]) -> None:
+    def _put_in_binary(self, points: Sequence[Point]) -> bool:
+        """Put points in by the gRPC port; False, with one warning, where they have to go by HTTP."""
+        address = grpc_address(self.place)
+        if not is_named(address):
+            both = shlex.quote(f"{self.place.url} {address}")
+            return self._give_up(f"nobody has named it here: export {QDRANT.addresses}={both}")
+        from grpc import RpcError
+        from qdrant_client import grpc
+        from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
+
+        made = [
+            grpc.PointStruct(
+                id=grpc.PointId(uuid=str(key_of(point.id))),
+                vectors=grpc.Vectors(
+                    vectors=grpc.NamedVectors(
+                        vectors={name: _message(grpc, vector) for name, vector in point.vectors.items()}
+                    )
+                ),
+                payload={ID: grpc.Value(string_value=point.id), ADDED: grpc.Value(integer_value=self.number)},
+            )
+            for point in points
+        ]
+        try:
+            self._by_grpc(address).upsert(self.collection, made, wait=True)
+        except (RpcError, ResourceExhaustedResponse, RuntimeError, ValueError) as fault:  # these two: it was closed
+            refused = getattr(getattr(fault, "code", str)(), "name", "") in ("UNAUTHENTICATED", "PERMISSION_DENIED")
+            details = getattr(fault, "details", fault.__str__)()
+            return self._give_up(f"{details}; {why_no_key(address)}" if refused else details)
+        return True
+
+    def _by_grpc(self, address: str) -> Any:
+        with self._lock:
+            if self._binary is None:
+                file = os.environ.get(QDRANT.certificate)
+                options = {
+                    "grpc.max_send_message_length": -1,
+                    "root_certificates": Path(file).read_bytes() if file else None,
+                    **channel_options(urlsplit(address).hostname or ""),
+                }
+                more = {"grpc_port": self.place.grpc, "prefer_grpc": True, "grpc_options": options, "pool_size": 1}
+                self._binary = _client(self.place, address, self.place.grpc, **more)
+                self._binary.grpc_points  # noqa: B018 - the channel, made by one thread
+            return self._binary
+
+    def _give_up(self, why: str) -> bool:
+        with self._lock:
+            took, self._takes_binary = self._takes_binary, False
+        if took:
+            warnings.warn(f"{grpc_address(self.place)}: vectors go by HTTP, not by gRPC: {why}", stacklevel=2)
+        return False
+
+    def delete(self, ids: Sequence[str]) -> None:
         gone = self._seen(self._before.generation, ids)
         request = methodcaller("set_payload", self.collection, {DELETED: self.number}, gone, wait=True)
         self._sent("delete points", request)
@@ -153,23 +194,17 @@ class QdrantEngine(StepwiseEngine):
     def count_between(self, name: str, first: int, last: int) -> int:
         return self._count(_models().Filter(must=[_range(name, gte=first, lte=last)]))
 
-    def ids(self) -> pa.StringArray:
-        records = self._records(self._seen(self.seen), with_payload=[ID])
-        return pa.array(sorted((id for id in map(_id_of, records) if id is not None), key=str.encode), pa.string())
-
-    def keys(self, generation: int, ids: Sequence[str]) -> Iterator[str]:
-        return (str(record.id) for record in self._records(self._seen(generation, ids), with_payload=False))
+    def ids(self, generation: int, among: Sequence[str] | None = None) -> Iterator[str]:
+        records = self._records(self._seen(generation, among), with_payload=[ID])
+        return (id for record in records if (id := _id_of(record)) is not None)
 
     def count(self, generation: int) -> int:
         return self._count(self._seen(generation))
 
-    def is_empty(self) -> bool:
-        return next(self._records(self._seen(self.seen), with_payload=False), None) is None
-
     def settle(self) -> None:
         """Nothing: a server builds its graphs by itself; until it has, it looks at every vector."""
 
-    def ask(
+    def search(
         self, questions: Sequence[Nearest], *, vectors: bool, allowed: Sequence[str] | None = None
     ) -> list[list[EngineHit]]:
         among = self._seen(self.seen, allowed)
@@ -180,22 +215,6 @@ class QdrantEngine(StepwiseEngine):
             for question in questions
         ]
         return self._answers(requests, [question.space if vectors else None for question in questions])
-
-    def fuse(
-        self, questions: Sequence[Sequence[Nearest]], weights: Sequence[Sequence[float]], limit: int, constant: int
-    ) -> list[list[EngineHit]]:
-        """Reciprocal rank fusion by the server (which counts ranks from 0), every list alike."""
-        models, among = _models(), self._seen(self.seen)
-        requests = [
-            models.QueryRequest(
-                prefetch=[models.Prefetch(**_asked(question, among)) for question in several],
-                query=models.RrfQuery(rrf=models.Rrf(k=constant + 1)),
-                limit=limit,
-                with_payload=[ID],
-            )
-            for several in questions
-        ]
-        return self._answers(requests, [None] * len(requests))
 
     def get(self, ids: Sequence[str], space: str) -> Mapping[str, Vector | None]:
         wanted = {str(key_of(id)): id for id in ids}
@@ -215,8 +234,10 @@ class QdrantEngine(StepwiseEngine):
         }
 
     def close(self) -> None:
-        self._binary.close()
-        self._client.close()
+        with self._lock:
+            binary, self._binary = self._binary, None
+        for client in filter(None, (binary, self._client)):
+            client.close()
 
     def destroy(self) -> None:
         self._sent("delete the collection", methodcaller("delete_collection", self.collection))
@@ -296,6 +317,22 @@ class QdrantEngine(StepwiseEngine):
         )
 
 
+def _client(place: Place, address: str, port: int, **more: Any) -> Any:
+    from qdrant_client import QdrantClient
+
+    parts = urlsplit(address)
+    return QdrantClient(
+        url=address,
+        port=parts.port or port,
+        api_key=key_for(address),
+        timeout=place.timeout,
+        verify=trust(address),
+        trust_env=not is_loopback(parts.hostname or ""),  # no proxy on the way to this very machine
+        check_compatibility=False,  # what is not understood is answered with an error, which says more
+        **more,
+    )
+
+
 def _models() -> Any:
     from qdrant_client import models
 
@@ -335,85 +372,6 @@ def _taken(vector: Any) -> Vector:
     return np.array(vector.indices, np.int32), np.array(vector.values, np.float32)
 
 
-# Vectors on their way to a Qdrant server in binary: its gRPC port, beside the one for HTTP.
-
-
-class BinaryUpload:
-    """A gRPC channel to a server, made when it is first needed; several threads may use it at once."""
-
-    def __init__(self, place: Place) -> None:
-        self.place = place
-        self.is_on = bool(place.grpc)
-        self._channel: Any = None
-        self._lock = threading.Lock()
-
-    def put(self, collection: str, points: Sequence[Point], number: int) -> bool:
-        """Put points in and wait until they are there; False where they have to go by HTTP."""
-        if not self.is_on:
-            return False
-        address = grpc_address(self.place)
-        if not is_named(address):
-            both = shlex.quote(f"{self.place.url} {address}")
-            return self._give_up(f"nobody has named it here: export {QDRANT.addresses}={both}")
-        from grpc import RpcError
-        from qdrant_client import grpc
-
-        request = grpc.UpsertPoints(
-            collection_name=collection,
-            wait=True,
-            points=[
-                grpc.PointStruct(
-                    id=grpc.PointId(uuid=str(key_of(point.id))),
-                    vectors=grpc.Vectors(
-                        vectors=grpc.NamedVectors(
-                            vectors={name: _message(grpc, vector) for name, vector in point.vectors.items()}
-                        )
-                    ),
-                    payload={ID: grpc.Value(string_value=point.id), ADDED: grpc.Value(integer_value=number)},
-                )
-                for point in points
-            ],
-        )
-        secret = key_for(address)
-        metadata = [("api-key", secret)] if secret else []
-        try:
-            grpc.PointsStub(self._connected(address)).Upsert(request, timeout=self.place.timeout, metadata=metadata)
-        except (RpcError, ValueError) as fault:  # ValueError: another thread has closed the channel
-            refused = getattr(getattr(fault, "code", str)(), "name", "") in ("UNAUTHENTICATED", "PERMISSION_DENIED")
-            details = getattr(fault, "details", fault.__str__)()
-            return self._give_up(f"{details}; {why_no_key(address)}" if refused else details)
-        return True
-
-    def close(self) -> None:
-        """Close the channel; the next batch makes another."""
-        with self._lock:
-            channel, self._channel = self._channel, None
-        if channel is not None:
-            channel.close()
-
-    def _connected(self, address: str) -> Any:
-        import grpc
-
-        with self._lock:
-            if self._channel is None:
-                parts, encrypted = urlsplit(address), trust(self.place.url)
-                options = [("grpc.max_send_message_length", -1), *channel_options(parts.hostname or "").items()]
-                if encrypted:
-                    file = os.environ.get(QDRANT.certificate)
-                    trusted = grpc.ssl_channel_credentials(root_certificates=Path(file).read_bytes() if file else None)
-                    self._channel = grpc.secure_channel(parts.netloc, trusted, options)
-                else:
-                    self._channel = grpc.insecure_channel(parts.netloc, options)
-            return self._channel
-
-    def _give_up(self, why: str) -> bool:
-        with self._lock:
-            was_on, self.is_on = self.is_on, False
-        if was_on:
-            warnings.warn(f"{grpc_address(self.place)}: vectors go by HTTP, not by gRPC: {why}", stacklevel=2)
-        return False
-
-
 def _message(grpc: Any, vector: Vector) -> Any:
     """A vector of whatever form as a message of Qdrant's protocol."""
     if not isinstance(vector, np.ndarray):
@@ -424,7 +382,8 @@ def _message(grpc: Any, vector: Vector) -> Any:
 
 
 def _dense(grpc: Any, vector: Any) -> Any:
-    """Packed floats in field 1 are written as bytes in field 1 are: twenty times as fast as value by value."""
+    """Packed floats in field 1 are written as bytes in field 1 are; value by value, an upload takes half as long again
+    of the processor."""
     from google.protobuf.wrappers_pb2 import BytesValue  # type: ignore[import-untyped]
 
     return grpc.DenseVector.FromString(BytesValue(value=np.asarray(vector, "<f4").tobytes()).SerializeToString())

@@ -17,7 +17,7 @@ from visir.arrays import load_array
 from visir.errors import EmbeddingError
 from visir.jit import pays, plain
 from visir.records import EncoderCard, Modality, SparseEmbeddings
-from visir.records.columns import rows_of_spans
+from visir.records.columns import check_unique, rows_of_spans
 from visir.retrieval.answers import CandidateRows, Hits
 from visir.retrieval.index import Finder
 from visir.retrieval.rows import SPARSE, Rows, Sparse
@@ -29,7 +29,12 @@ from visir.threads import cores
 
 FREQUENT = 1 / 5
 """Terms that more than this share of the documents have are kept as columns too: a byte for every document."""
-_FILES = ("listed", "maxima", "levels", "postings", "columned", "columns", "gap_starts", "gaps")
+_TYPES = {
+    "listed": ("i4", 1), "maxima": ("f4", 1), "levels": ("u2", 3), "postings": ("u2", 1), "columned": ("i4", 1),
+    "columns": ("u1", 2), "gap_starts": ("i8", 1), "gaps": ("u1", 1), "offsets": ("i8", 1), "values": ("f4", 1),
+}  # fmt: skip
+"""What each array holds, and its dimensions: the kernels read without a check of their own."""
+_FILES = tuple(name for name in _TYPES if name not in ("offsets", "values"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,6 +130,10 @@ class Lists:
             return f"lists of {end} postings in {len(self.postings)}"
         if (self.levels[:, :, :-1] > self.levels[:, :, 1:]).any() or len(self.maxima) != len(self.listed):
             return "levels out of order"
+        if len(self.listed) and not (
+            self.listed[0] >= 0 and self.listed[-1] < self.dimension and (np.diff(self.listed) > 0).all()
+        ):
+            return "terms out of order"
         if self.columns.shape != (len(self.columned), blocks * (kernels.BLOCK + 1)):
             return "columns of another size"
         loops = _loops(_READ * len(self.gaps), "first_fault")
@@ -214,14 +223,18 @@ class Listed(Sparse):
             return SPARSE.read(folder, modality, encoder)
         columns = self.columns(folder)
         offsets, values = columns["offsets"], columns["values"]
+        arrays = {name: load_array(folder / f"list-{name}.npy", mapped=True) for name in _FILES}
+        for name, array in {**arrays, "offsets": offsets, "values": values}.items():
+            if (array.dtype.str[1:], array.ndim) != _TYPES[name]:
+                raise ValueError(f"{folder.name}: {name} {array.dtype} {array.shape}")
         lists = Lists(
-            **{name: load_array(folder / f"list-{name}.npy", mapped=True) for name in _FILES},
-            offsets=offsets, values=values, dimension=len(columns["vocabulary"]),
+            **arrays, offsets=offsets, values=values, dimension=len(columns["vocabulary"]),
         )  # fmt: skip
         spans = len(offsets) == len(columns["ids"]) + 1 and offsets[0] == 0 and offsets[-1] == len(values)
         fault = "weights of another number" if not spans or (np.diff(offsets) < 0).any() else lists.fault()
         if fault or not (np.isfinite(values) & (values > 0)).all():
             raise ValueError(f"{folder.name}: {fault or 'weights that are not finite and positive'}")
+        check_unique(columns["ids"], folder.name)
         part = ListedEmbeddings({"modality": modality, "encoder": encoder, **columns}, lists)
         _LISTS[part] = lists
         return part
@@ -276,6 +289,14 @@ def lists_of(part: SparseEmbeddings) -> Lists:
     if lists is None:
         lists = _LISTS[part] = Lists.of(part)
     return lists
+
+
+def _prepared(rows: Rows[SparseEmbeddings], at: int) -> tuple[Lists, NDArray[np.int64], NDArray[np.int64], float]:
+    """The lists of a part, the places of its rows, its deleted rows, and its share of all rows; made once."""
+    start, end = rows.starts[at], rows.starts[at + 1]
+    made = lists_of(rows.parts[at]), rows.places[start:end], np.flatnonzero(rows.dead[start:end])
+    prepared = rows.prepared["lists", at] = (*made, len(made[1]) / len(rows))
+    return prepared
 
 
 def _blocks(documents: int) -> int:
@@ -333,22 +354,19 @@ class Inverted(Finder[SparseEmbeddings]):
     def search(
         self, built: None, rows: Rows[SparseEmbeddings], queries: SparseEmbeddings, k: int, settings: InvertedSettings
     ) -> Hits:
-        hits = []
-        arrays = (plain(queries.offsets), plain(queries.terms), plain(queries.values))
-        for at, part in enumerate(rows.parts):
-            start, end = rows.starts[at], rows.starts[at + 1]
-            lists, places = lists_of(part), rows.places[start:end]
-            if (dead := rows.prepared.get(("dead", at))) is None:
-                dead = rows.prepared["dead", at] = np.flatnonzero(rows.dead[start:end])
-            if len(dead) == len(part):
+        hits: list[Hits] = []
+        arrays, count = (plain(queries.offsets), plain(queries.terms), plain(queries.values)), len(queries)
+        for at in range(len(rows.parts)):
+            lists, places, dead, share = rows.prepared.get(("lists", at)) or _prepared(rows, at)
+            if len(dead) == len(places):
                 continue
-            most = min(k, len(part) - len(dead))
-            budget, candidates = _shares(settings, most, len(part) / len(rows))
-            keys, fill = np.empty((len(queries), most), np.uint64), np.zeros(len(queries), np.int64)
+            most = min(k, len(places) - len(dead))
+            budget, candidates = _shares(settings, most, share)
+            keys, fill = np.empty((count, most), np.uint64), np.zeros(count, np.int64)
             begin = 0
-            while begin < len(queries):
-                loops = _loops(len(part.values) * (len(queries) - begin), "answer")
-                end = len(queries) if loops is kernels else min(begin + _AT_ONCE, len(queries))
+            while begin < count:
+                loops = _loops(len(lists.values) * (count - begin), "answer")
+                end = count if loops is kernels else min(begin + _AT_ONCE, count)
 
                 def answer(first: int, last: int) -> None:
                     room = lists.take_room() if loops is kernels else None  # noqa: B023 (called before the next turn)
@@ -390,7 +408,7 @@ def _shares(settings: InvertedSettings, k: int, share: float) -> tuple[int, int]
 def _columns(keys: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """The places and the scores in keys."""
     bits = (keys >> np.uint64(32)).astype(np.uint32) ^ np.uint32(0x7FFFFFFF)
-    return (keys & np.uint64(0xFFFFFFFF)).astype(np.int64), bits.view(np.float32)
+    return (keys & np.uint64(0xFFFFFFFF)).view(np.int64), bits.view(np.float32)
 
 
 def _share(work: Any, number: int, threads: int) -> None:

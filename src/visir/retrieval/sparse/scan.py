@@ -64,7 +64,7 @@ def scan(states: Sequence[SearchState]) -> list[Answers]:
     buffer = np.empty(height * width, np.float32)
     with Progress("searching", len(rows) * len(columns), "scores") as advance:
         for state in states:
-            _score_positives(state)
+            state.known[:] = score_word_places(state.queries, state.owners, state.candidates, state.documents)
         for left in range(0, len(columns), width):
             across = columns.part(slice(left, left + width))
             wide = len(across[0]) - 1
@@ -94,13 +94,18 @@ def scan(states: Sequence[SearchState]) -> list[Answers]:
 _LOOPS = (kernels.invert, kernels.scan_rows, kernels.scan_columns, kernels.finish)
 
 
-def _score_positives(state: SearchState) -> None:
-    """Fill `state.known`."""
-    query, queries, candidates = state.owners, state.queries, state.candidates
-    for start in range(0, len(query), PAIRS):
-        some, other = query[start : start + PAIRS], state.documents[start : start + PAIRS]
-        left, right, out = queries.part(some), candidates.part(other), state.known[start : start + PAIRS]
-        place = np.arange(len(some))
+def score_word_places(
+    queries: SparseSide, query_places: NDArray[np.int64], documents: SparseSide, document_places: NDArray[np.int64]
+) -> NDArray[np.float32]:
+    """Return the (p,) float32 scores of pairs."""
+    scores = np.empty(len(query_places), np.float32)
+    for start in range(0, len(scores), PAIRS):
+        left, right = (
+            queries.part(query_places[start : start + PAIRS]),
+            documents.part(document_places[start : start + PAIRS]),
+        )
+        out = scores[start : start + PAIRS]
+        place = np.arange(len(out))
         loops = kernels if pays(len(left[1]) + len(right[1]), kernels.score_pairs) else few
 
         def share(part: Share) -> None:
@@ -108,6 +113,7 @@ def _score_positives(state: SearchState) -> None:
             loops.score_pairs(left, place[a:b], right, place[a:b], out[a:b])  # noqa: B023
 
         spread(share, len(out))
+    return scores
 
 
 def _look(tile: NDArray[np.float32], rows: tuple[Part, int], columns: tuple[Any, int], states: Any) -> None:

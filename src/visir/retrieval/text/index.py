@@ -26,13 +26,12 @@ from visir.parquet import integer_array, read_columns, text_array
 from visir.records import Gallery, Run
 from visir.retrieval.answers import depth_fault
 from visir.retrieval.text import kernels
-from visir.retrieval.text.plan import Lexicon, Plan, plan
-from visir.retrieval.text.words import Language, Spelling, Synonyms, words_of
+from visir.retrieval.text.words import Language, Lexicon, Plan, Spelling, Synonyms, plan, words_of
 from visir.storage import FolderChange, FolderKind, new_folder, read_checked
 from visir.storage.disk import below
 
 if TYPE_CHECKING:
-    from visir.retrieval.text.plan import NearWords
+    from visir.retrieval.text.words import NearWords
 
 
 # The settings of BM25F: how fields are weighted and how their lengths count.
@@ -379,7 +378,7 @@ class TextIndex(Displayed):
         return held / max(1, looked_up.word_count)
 
     def plan(self, query: str, **options: Unpack[QueryOptions]) -> Plan:
-        """Return what is looked up for a query (see `visir.retrieval.text.plan`)."""
+        """Return what is looked up for a query (see `visir.retrieval.text.words`)."""
         synonyms = options.get("synonyms")
         return plan(
             query,

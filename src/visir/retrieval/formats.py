@@ -5,7 +5,7 @@ A format of files is a function that reads, one that writes, and an entry in `FO
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace as replaced
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FORMATS",
-    "from_dict",
-    "from_frame",
-    "from_ranx",
     "qrels_to_dict",
     "read_run",
     "to_ir_measures",
@@ -102,8 +99,9 @@ def read_run(
     if isinstance(source, Run):
         gallery = gallery or source.gallery
         return replaced(source, name=name or source.name, task=task or source.task, gallery=gallery)
+    about = {"task": task, "gallery": gallery, **options}
     if type(source).__module__.partition(".")[0] == "ranx":
-        return from_ranx(source, task, gallery, name=name)
+        return _from_dict(source.to_dict(), f"ranx run {source.name}", name=name or source.name or "ranx", **about)
     if isinstance(source, Mapping):
         if source and all(map(is_ranking, source.values())):
             source = {query: dict(zip(ids, range(len(ids), 0, -1), strict=True)) for query, ids in source.items()}
@@ -113,13 +111,17 @@ def read_run(
                 f"a dictionary of {type(wrong).__name__} is no run.",
                 hint="give {query: {document: score}}, e.g. {'q1': {'a.jpg': 0.5, 'b.jpg': 0.25}}",
             )
-        return from_dict(source, task, gallery, name=name or "dictionary", **options)
+        return _from_dict(source, name=name or "dictionary", **about)
     if hasattr(source, "columns"):
-        return from_frame(source, task, gallery, name=name or "frame", **options)
+        return _from_frame(source, name=name or "frame", **about)
     if isinstance(source, tuple) and len(source) == 3 and not isinstance(source[0], str):
-        return _from_matrix(source, task=task, gallery=gallery, name=name or "matrix", **options)
+        return _from_matrix(source, name=name or "matrix", **about)
     if isinstance(source, Iterable):
-        return _from_triples(list(source), task=task, gallery=gallery, name=name or "list", **options)
+        rows = list(source)
+        for row in rows:
+            if not isinstance(row, tuple | list) or len(row) != 3:
+                raise RunError(f"a list of {type(row).__name__} is no run: {row!r}.", hint=f"give {_TAKEN}")
+        return _from_rows(rows, "list", lambda i: f"list, row {i}", name=name or "list", **about)
     raise RunError(f"{type(source).__name__} is no run.", hint=f"give {_TAKEN}")
 
 
@@ -166,17 +168,28 @@ def _from_matrix(
     )
 
 
-def _from_triples(rows: list[Any], **about: Any) -> Run:
+def _from_dict(answers: Mapping[Any, Mapping[Any, Any]], where: str = "dictionary", **about: Any) -> Run:
+    """A run from {query: {document: score}}; a query with an empty answer is left out: measures treat both alike."""
+    rows = [(query, document, score) for query, answer in answers.items() for document, score in answer.items()]
+    return _from_rows(rows, where, lambda i: f"{where}, query {str(rows[i][0])!r}" if rows else where, **about)
+
+
+def _from_rows(rows: list[Any], where: str, place: Callable[[int], str], **about: Any) -> Run:
     """A run from (query, document, score) in any order; by falling score, ties by document id."""
-    for row in rows:
-        if not isinstance(row, tuple | list) or len(row) != 3:
-            raise RunError(f"a list of {type(row).__name__} is no run: {row!r}.", hint=f"give {_TAKEN}")
     queries, documents = [str(query) for query, _, _ in rows], [str(document) for _, document, _ in rows]
-    scores = _numbers([(str(query), str(document), score) for query, document, score in rows], "list")
-    return run_of(queries, documents, scores, lambda i: f"list, row {i}", **about)
+    try:
+        if (scores := np.array([score for _, _, score in rows], np.float64)).ndim > 1:
+            raise TypeError("lists are no scores")
+    except (TypeError, ValueError):
+        for query, document, (_, _, score) in zip(queries, documents, rows, strict=True):
+            if not isinstance(score, int | float | np.number | None):
+                raise RunError(
+                    f"{where}, query {query!r}, document {document!r}: the score is {score!r}, not a number.",
+                    hint="give {query: {document: score}}, e.g. {'q1': {'a.jpg': 0.5, 'b.jpg': 0.25}}",
+                ) from None
+        raise
+    return run_of(queries, documents, scores, place, **about)
 
-
-# Runs in memory.
 
 _COLUMNS = {
     "query_id": ("query_id", "qid", "q_id", "query-id"),
@@ -187,38 +200,15 @@ _COLUMNS = {
 """Column names of visir, ir_measures (query_id, doc_id), ranx (q_id, doc_id), PyTerrier (qid, docno) and BEIR."""
 
 
-def from_frame(
+def _from_frame(
     frame: Any,
-    task: str | None = None,
-    gallery: Gallery | None = None,
     *,
     order: Order = "rank",
-    name: str = "frame",
-    depth: int | None = None,
     where: str = "the frame",
     provenance: dict[str, Any] | None = None,
+    **about: Any,
 ) -> Run:
-    """Make a run from a table with the columns of `Run.to_pandas`, of ir_measures, ranx, PyTerrier or BEIR.
-
-    Args:
-        frame: A data frame of pandas or polars, or an Arrow table; the column of ranks may be missing.
-        task: The name of the task.
-        gallery: The candidates; None where nobody knows them.
-        order: What decides among equal scores: "rank" (where there is such a column), or "score" (the document id).
-        name: The name of the system.
-        depth: How many documents per query the search was to return; None is the length of the longest answer.
-        where: Where the table comes from, for error messages.
-        provenance: How the run was computed, as plain values for JSON.
-
-    Raises:
-        RunError: A column is missing, or the frame has another fault.
-
-    Example:
-        >>> import pandas
-        >>> frame = pandas.DataFrame({"qid": ["q", "q"], "docno": ["a", "b"], "score": [0.5, 0.75]})
-        >>> from_frame(frame).answer("q")
-        [('b', 0.75), ('a', 0.5)]
-    """
+    """A run from a data frame of pandas or polars, or an Arrow table; the column of ranks may be missing."""
     present = [str(column) for column in getattr(frame, "column_names", frame.columns)]
     chosen = {column: next((name for name in names if name in present), None) for column, names in _COLUMNS.items()}
     by_rank = chosen["score"] is None and chosen["rank"] is not None
@@ -241,11 +231,8 @@ def from_frame(
         lambda i: f"{where}, row {i + 1}",
         ranks=numbers.get("rank"),
         order=order,
-        name=name,
-        task=task,
-        gallery=gallery,
-        depth=depth,
         provenance=provenance,
+        **about,
     )
 
 
@@ -256,63 +243,6 @@ def _floats(values: NDArray[Any], column: str, where: str) -> NDArray[np.float64
     except (TypeError, ValueError):
         for row, value in enumerate(values, 1):
             _number(where, f"row {row}", column, value)
-        raise
-
-
-def from_dict(
-    answers: Mapping[Any, Mapping[Any, float]],
-    task: str | None = None,
-    gallery: Gallery | None = None,
-    *,
-    name: str = "imported",
-    depth: int | None = None,
-    where: str = "dictionary",
-) -> Run:
-    """Make a run from {query: {document: score}}: by falling score, ties by document id.
-
-    A query with an empty answer is left out. Measures treat both alike. Ids that are numbers become text.
-
-    Args:
-        answers: The scores of the documents of each query.
-        task: The name of the task.
-        gallery: The candidates; None where nobody knows them.
-        name: The name of the system.
-        depth: How many documents per query the search was to return; None is the length of the longest answer.
-        where: Where the dictionary comes from, for error messages.
-
-    Raises:
-        RunError: There is no answer, or a document is outside a listed gallery.
-
-    Example:
-        >>> from_dict({"q": {"a": 0.5, "b": 0.75}}, "t2i", Gallery.of("image", ["a", "b"])).answer("q")
-        [('b', 0.75), ('a', 0.5)]
-    """
-    rows = [(str(q), str(d), score) for q, answer in answers.items() for d, score in answer.items()]
-    queries, documents = [query for query, _, _ in rows], [document for _, document, _ in rows]
-    return run_of(
-        queries,
-        documents,
-        _numbers(rows, where),
-        lambda i: f"{where}, query {queries[i]!r}" if rows else where,
-        name=name,
-        task=task,
-        gallery=gallery,
-        depth=depth,
-    )
-
-
-def _numbers(rows: Sequence[tuple[str, str, object]], where: str) -> NDArray[np.float64]:
-    try:
-        if (scores := np.array([score for _, _, score in rows], np.float64)).ndim > 1:
-            raise TypeError("lists are no scores")
-        return scores
-    except (TypeError, ValueError):
-        for query, document, score in rows:
-            if not isinstance(score, int | float | np.number | None):
-                raise RunError(
-                    f"{where}, query {query!r}, document {document!r}: the score is {score!r}, not a number.",
-                    hint="give {query: {document: score}}, e.g. {'q1': {'a.jpg': 0.5, 'b.jpg': 0.25}}",
-                ) from None
         raise
 
 
@@ -338,11 +268,6 @@ def to_ranx(run: Run, *, keep_order: bool = True) -> ranx.Run:
     except ImportError:
         raise MissingPackageError("ranx", extra="interop", purpose="A run for ranx") from None
     return ranx.Run(run.to_dict(keep_order=keep_order), name=run.name)
-
-
-def from_ranx(run: Any, task: str | None = None, gallery: Gallery | None = None, *, name: str | None = None) -> Run:
-    """Make a run from a `ranx.Run`: by falling score, ties by document id."""
-    return from_dict(run.to_dict(), task, gallery, name=name or run.name or "ranx", where=f"ranx run {run.name}")
 
 
 Order = Literal["rank", "score"]
@@ -533,12 +458,13 @@ def _are_ranks(queries: list[str], texts: list[str]) -> bool:
 
 
 def _read_rows(path: str | Path, *, order: Order = "rank", **about: Any) -> Run:
-    """Read a text table or JSON lines with columns that `from_frame` knows."""
-    table = pa.Table.from_pylist([row for _, row in read_rows(Path(path))])
-    about["name"] = about.get("name") or Path(path).stem
-    return from_frame(
-        table, order=order, where=str(path), provenance={"read": Path(path).name, "order": order}, **about
-    )
+    """Read a text table or JSON lines with columns that are known."""
+    return _from_file(pa.Table.from_pylist([row for _, row in read_rows(Path(path))]), path, order, **about)
+
+
+def _from_file(table: pa.Table, path: str | Path, order: Order, *, name: str | None = None, **about: Any) -> Run:
+    read = {"read": Path(path).name, "order": order}
+    return _from_frame(table, order=order, where=str(path), name=name or Path(path).stem, provenance=read, **about)
 
 
 def _write_trec(run: Run, path: str | Path, *, replace: bool = False) -> None:
@@ -662,7 +588,7 @@ def _read_json(path: str | Path, *, name: str | None = None, **about: Any) -> Ru
             raise RunError(f"{path}: damaged ({type(fault).__name__}: {fault}).", hint="copy it again") from fault
     if not isinstance(given, dict) or not all(isinstance(answer, dict) for answer in given.values()):
         raise RunError(f"{path}: expected an object of objects, {{query: {{document: score}}}}.")
-    return from_dict(given, name=name or Path(path).stem, where=str(path), **about)
+    return _from_dict(given, str(path), name=name or Path(path).stem, **about)
 
 
 _RUN, _GALLERY, _QUERIES = b"visir.run", b"visir.gallery", b"visir.queries"
@@ -690,7 +616,7 @@ def _write_parquet(run: Run, path: str | Path, *, replace: bool = False) -> None
 def _read_parquet(
     path: str | Path, task: str | None = None, gallery: Gallery | None = None, *, order: Order = "rank", **about: Any
 ) -> Run:
-    """Read a file of `write`, or any Parquet file with columns that `from_frame` knows."""
+    """Read a file of `write`, or any Parquet file with columns that are known."""
     try:
         table = read_table(path)
     except (pa.ArrowInvalid, OSError) as fault:
@@ -703,9 +629,7 @@ def _read_parquet(
             raise
         except Exception as fault:  # packed ids in the metadata, whose reader raises nearly anything
             raise RunError(f"{path}: damaged ({type(fault).__name__}: {fault}).", hint="copy it again") from fault
-    about["name"] = about.get("name") or Path(path).stem
-    read = {"read": str(Path(path).name), "order": order}
-    return from_frame(table, task, gallery, order=order, where=str(path), provenance=read, **about)
+    return _from_file(table, path, order, task=task, gallery=gallery, **about)
 
 
 def _own_table(table: pa.Table, metadata: dict[bytes, bytes], path: str | Path) -> Run:

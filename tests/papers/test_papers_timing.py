@@ -10,7 +10,7 @@ import pytest
 
 from visir.records import Embeddings, EncoderCard
 from visir.retrieval.kinds import build_index
-from visir.retrieval.shard_runs import best_of, kth_scores, share_found
+from visir_papers.experiments.stress import best_of, kth_scores, share_found
 
 
 def test_the_share_is_by_scores() -> None:
