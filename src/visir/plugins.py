@@ -26,6 +26,7 @@ PERTURBATIONS = "visir.perturbations"
 CORRUPTIONS = "visir.corruptions"
 INDEX_KINDS = "visir.index_kinds"
 ENGINES = "visir.engines"
+EXTRACTORS = "visir.extractors"
 RECIPES = "visir.recipes"
 PUBLISHED = "visir.published"
 

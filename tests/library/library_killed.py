@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from photos_with_fields import DIGIKAM, LIGHTROOM, packet
 
 from visir.collections import open_collection
 from visir.collections.images import ImageReader
@@ -53,6 +54,7 @@ def main(root: Path, only: list[str]) -> None:
         "worded products": (lambda: write_shop(photos, changed=True), lambda at: update(None, at)),
         "a model for worded products": (lambda: None, lambda at: update(None, at, model="bow")),
         "another model and photos": (lambda: shuffle(photos), lambda at: update(None, at, model="colours")),
+        "files beside photos": (lambda: write_beside(photos), lambda at: update(None, at)),
         "another language for products": (lambda: None, lambda at: update(None, at, language="none")),
     }
     for name in only or changes:
@@ -145,6 +147,12 @@ def write_shop(photos: Path, *, changed: bool = False) -> None:
     (photos / "shop.csv").write_text("\n".join(rows))
 
 
+def write_beside(photos: Path) -> None:
+    """What photo programs write beside two photos."""
+    (photos / "0.xmp").write_bytes(packet(DIGIKAM))
+    (photos / "a" / "1.png.xmp").write_bytes(packet(LIGHTROOM))
+
+
 def first_item(folder: Path) -> str:
     with LibrarySnapshot.open(folder) as library:
         return str(library.indexes["dense"].ids[0].as_py())
@@ -158,7 +166,7 @@ def state(folder: Path) -> object:
         vectors = {name: np.asarray(index.select(items).vectors).tobytes() for name, index in library.indexes.items()}
         words = None if library.words is None else contents(library.words.index)
         if library.words is not None:
-            anew = TextIndex.build(*texts_of(library.database), language=library.words.index.language)
+            anew = TextIndex.build(*texts_of(library.database, library.card), language=library.words.index.language)
             assert words == contents(anew), "the words are not those of the database"
         return (
             items,
@@ -169,6 +177,7 @@ def state(folder: Path) -> object:
             [library.thumbnail(one) for one in items],
             sorted(rows("SELECT item, name, value FROM fields"), key=str),
             rows("SELECT id, item, text FROM captions ORDER BY id"),
+            rows("SELECT item, part, mark, fields FROM extracted ORDER BY item, part"),
         )
 
 

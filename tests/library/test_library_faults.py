@@ -172,7 +172,7 @@ def test_a_copy_of_two_states_is_found(photos: Path, tmp_path: Path) -> None:
     shutil.copytree(at, old)
     draw(photos, range(6, 9))
     update(None, at)
-    for names in (("dense",), ("visir.json",), ("visir.json", "items-1.sqlite")):
+    for names in (("dense",), ("visir.json",), ("visir.json", "items-1.sqlite", "words-1")):
         mixed = tmp_path / f"mixed-{'-'.join(names)}"
         shutil.copytree(at, mixed)
         for name in names:
@@ -180,7 +180,7 @@ def test_a_copy_of_two_states_is_found(photos: Path, tmp_path: Path) -> None:
             if there.is_dir():
                 shutil.rmtree(there)
             shutil.copytree(old / name, there) if there.suffix == "" else shutil.copy(old / name, there)
-        if len(names) == 2:  # an older state of the library with newer indexes, as a kill before the commit leaves it
+        if len(names) == 3:  # an older state of the library with newer indexes, as a kill before the commit leaves it
             with LibrarySnapshot.open(mixed) as opened:
                 assert len(opened) == 6
             assert update(None, mixed).items == 9 and check(mixed) == []

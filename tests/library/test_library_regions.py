@@ -33,15 +33,15 @@ def test_a_library_is_made_searched_updated_and_read_again(photos: Path, tmp_pat
     assert card.kinds["dense"] == "maxsim"
     with LibrarySnapshot.open(tmp_path / "patches.visir") as opened:
         assert opened.label("dense") == "late interaction" and opened.label("sparse") == "sparse"
-    results = library.search("green", k=1)
+    results = library.search("green", k=1, by="vectors")
     assert (results.system, results.label, results.to_dict()["label"]) == ("dense", *["late interaction"] * 2)
     assert "late interaction" in repr(results) and "dense" not in repr(results)
     assert "late interaction" in (results._repr_html_() or "")
-    explained = library.explain(results[0], "green")
+    explained = library.explain(results[0], Query(text="green", by="vectors"))
     assert "late interaction: rank 1" in repr(explained) and "late interaction: " in (explained._repr_html_() or "")
     assert set(_names(library, "red blue")[:2]) == {"red-blue.png", "blue-red.png"}
     assert _names(library, "green")[0] == "green-green.png"
-    [best, *_] = library.search("yellow black")
+    [best, *_] = library.search("yellow black", by="vectors")
     assert best.name == "yellow-black.png"
     assert best.score == pytest.approx(2.0, abs=0.02)  # of the two words; the mark is like no patch
 
@@ -66,7 +66,9 @@ def test_pictures_and_mixtures_search_too(photos: Path, tmp_path: Path) -> None:
 def test_the_score_of_a_mixture_is_the_weighted_mean_of_both_scores(photos: Path, tmp_path: Path) -> None:
     library = visir.index(photos, ColourPatches(), out=tmp_path / "patches.visir")
     picture = Image.open(photos / "red-blue.png")
-    text = {hit.name: hit.score / 2 for hit in library.search("blue")}  # of two vectors: the mark, and the word
+    text = {
+        hit.name: hit.score / 2 for hit in library.search("blue", by="vectors")
+    }  # of two vectors: the mark, and the word
     image = {hit.name: hit.score / 16 for hit in library.search(image=picture)}
     for hit in library.search("blue", image=picture, text_weight=0.25):
         assert hit.score == pytest.approx(0.25 * text[hit.name] + 0.75 * image[hit.name], abs=1e-3)
@@ -82,7 +84,7 @@ def test_an_answer_shows_what_each_word_matched(photos: Path, tmp_path: Path) ->
     assert words["red"].boxes == ((0.0, 0.0, 0.25, 0.25),)
     assert words["blue"].boxes == ((0.75, 0.75, 1.0, 1.0),)
     assert words["red"].score == pytest.approx(1.0, abs=0.01)
-    score = next(hit.score for hit in library.search("a red and blue thing") if hit.id == item)
+    score = next(hit.score for hit in library.search("a red and blue thing", by="vectors") if hit.id == item)
     assert explanation.regions.score == pytest.approx(score, abs=1e-4)
 
     (photos / "red-blue.png").unlink()  # words stay, regions need the picture

@@ -52,7 +52,7 @@ def assert_is_of(library: Path, model: str) -> None:
         card = opened.card
     assert check(library) == [] and not card.next and not card.left
     folders = {path.name for path in library.iterdir() if path.is_dir()}
-    assert folders == {"thumbnails", *(card.place(name) for name in card.indexes)}
+    assert folders == {"thumbnails", card.words["place"], *(card.place(name) for name in card.indexes)}
 
 
 def vectors_of(path: Path) -> str:
@@ -103,7 +103,7 @@ def test_what_was_begun_is_given_up_for_the_old_model_or_a_third(library: Path, 
     assert update(None, library, model=third).encoded == 6
     with LibrarySnapshot.open(library) as opened:
         assert opened.model == third and opened.indexes["dense"].info().dimension == 8
-    assert sorted(path.name for path in library.iterdir() if path.is_dir()) == ["dense-3", "thumbnails"]
+    assert sorted(path.name for path in library.iterdir() if path.is_dir()) == ["dense-3", "thumbnails", "words-1"]
     assert check(library) == []
 
 

@@ -65,7 +65,7 @@ def assert_as_built_anew(library: Library) -> None:
     snapshot = library.snapshot
     assert snapshot.words is not None
     index = snapshot.words.index
-    anew = TextIndex.build(*texts_of(snapshot.database), language=index.language)
+    anew = TextIndex.build(*texts_of(snapshot.database, snapshot.card), language=index.language)
     assert index.ids.equals(anew.ids)
     assert (index.postings.words, index.terms) == (anew.postings.words, anew.terms)
     for name in ("starts", "documents", "counts", "lengths"):
@@ -109,11 +109,10 @@ def test_no_model_is_needed_and_torch_is_not_imported(shop: Path) -> None:
     assert "model none: products are searched by words" in done.stderr
 
 
-def test_photos_need_a_model(tmp_path: Path) -> None:
-    with refused(LibraryError, code="no-table-products-searched"):
-        visir.index("scenes:5?size=64", "none", out=tmp_path / "made.visir")
-    with pytest.raises(LibraryError, match=r"--language german: .* no table of products"):
-        visir.index("scenes:5?size=64", "pixels", language="german", out=tmp_path / "made.visir")
+def test_pictures_need_no_model_either_and_take_a_language(tmp_path: Path) -> None:
+    made = visir.index("scenes:5?size=64", "none", language="german", out=tmp_path / "made.visir")
+    assert made.snapshot.words is not None and made.snapshot.words.index.language.name == "german"
+    assert made.search("red or green or blue or yellow circles").by == "words"
 
 
 def test_prices_are_conditions_before_words_are_searched(library: Library) -> None:
@@ -163,10 +162,12 @@ def test_what_words_alone_cannot_answer(library: Library) -> None:
         library.search("dress", rerank=5)
 
 
-def test_photos_have_no_words(tmp_path: Path) -> None:
+def test_words_of_pictures_are_those_of_their_captions(tmp_path: Path) -> None:
     photos = visir.index("scenes:5?size=64", "pixels", out=tmp_path / "drawn.visir")
-    with pytest.raises(QueryError, match="by=both: words are searched in libraries of products"):
-        photos.search("a red car", by="both")
+    word = photos[photos.ids[0]].caption.split()[-1].strip(".")  # type: ignore[union-attr]
+    found = photos.search(word)
+    assert found.by == "words" and photos.ids[0] in {hit.id for hit in found}
+    assert "caption" in photos.explain(found[0], word).explanation.found_words[0].fields
 
 
 # ---- updates ----
@@ -375,7 +376,7 @@ def test_faulty_rules_change_nothing(library: Library, shop: Path) -> None:
         visir.index(library.folder, synonyms=rules)
     with refused(visir.VisirError, code="cannot-read"):
         visir.index(library.folder, synonyms=shop.with_name("away.txt"))
-    with refused(LibraryError, "--language", "--synonyms"):
+    with refused(visir.VisirError, "line 1", "line 2"):
         visir.index("scenes:5?size=64", "pixels", out=shop.with_name("x"), language="none", synonyms=rules)
     assert library.update().same
 

@@ -394,7 +394,11 @@ def test_two_systems_side_by_side(watched: Watched) -> None:
     page.get_by_role("button", name="Compare two systems").click()
     expect(page.locator(".column")).to_have_count(2)
     expect(page.locator(".column").nth(1).locator(".grid a").first).to_be_visible()
-    assert watched.items(0) != watched.items(1) and "compare=sparse" in page.url
+    assert "compare=both" in page.url
+    page.locator(".column").nth(1).get_by_text("Sparse", exact=True).click()
+    page.wait_for_url("**compare=sparse**")
+    expect(page.locator(".column").nth(1)).not_to_have_class(re.compile("busy"))
+    assert watched.items(0) != watched.items(1)
     left, right = (found(watched, "photos", text=DOG, system=system, k=36) for system in ("dense", "sparse"))
     shared = len(set(left) & set(right))
     expect(page.locator(".overlap")).to_have_text(f"{shared} of the first 36 are in both")
@@ -411,7 +415,8 @@ def test_two_systems_side_by_side(watched: Watched) -> None:
     expect(page.locator(f'.column:nth-child(2) [data-item="{item}"]')).to_have_class(re.compile("pointed"))
     second = page.locator(".column").nth(1)
     second.get_by_label("Library").select_option("plain <i>")
-    expect(second.locator(".choice")).to_contain_text("dense")
+    expect(second.locator(".choice")).to_contain_text("Dense")
+    second.get_by_text("Dense", exact=True).click()
     expect(page.locator(".overlap")).to_have_text(re.compile(r"(\d+) of the first \1 are in both"))
     second.locator(".grid a").first.click()
     assert "side=2" in page.url

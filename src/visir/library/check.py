@@ -279,7 +279,7 @@ def check(folder: str | Path, callback: Progress = lambda stage, done, total: No
                 faults.append(fault.message)
         faults += _absent(database, ids)
         words = None if card.words and is_damaged(card.words["place"]) else load_words(folder, card)
-        if words is not None and words.index.updated(*texts_of(database)) is not words.index:
+        if words is not None and words.index.updated(*texts_of(database, card)) is not words.index:
             faults.append(f"{words.place}/ has other texts than {card.database}")
         orphans = database.value("SELECT count(*) FROM items WHERE id NOT IN (SELECT item FROM files)")
         if orphans:

@@ -7,6 +7,9 @@
     broken(path, mark, reason)         files that cannot be read; behind the mark stands what found their bytes at
                                        fault: they are tried again when either is another, and with "?" at each update
     removed(item, path, mark)          pictures that were taken out of the library, and stay out
+    extracted(item, part, mark, fault, fields)
+                                       what each extractor, or a file beside it, told of a picture (JSON), and at which
+                                       version: `fields` is made of it. A library of schema 1 has none
     meta(name, value)                  schema, a fingerprint of the source's texts
 
 A picture that lies in two folders is in both: filter by `files.category`. `items.category` is that of its first file.
@@ -205,6 +208,7 @@ _RULES: dict[str, dict[str, str]] = {
     "fields": {**_texts("item", "name"), "value": f"(typeof(value) IN ('integer', 'real') OR ({_text('value')}))"},
     "broken": _texts("path", "mark", "reason"),
     "removed": _texts("item", "path", "mark"),
+    "extracted": _texts("item", "part", "mark", "fault", "fields"),
 }
 _SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name"
 
@@ -215,6 +219,8 @@ def row_faults(rows: RowReader, expected: RowReader) -> list[str]:
         return ["its tables are not those that visir makes"]
     faults = []
     for table, tests in _RULES.items():
+        if not rows("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)):
+            continue
         sound = " AND ".join(tests.values())
         if not rows(f"SELECT 1 FROM {table} WHERE NOT coalesce({sound}, 0) LIMIT 1", ()):
             continue
@@ -229,7 +235,8 @@ def row_faults(rows: RowReader, expected: RowReader) -> list[str]:
     return [*faults, f"{orphans:,} items without a file"] if orphans else faults
 
 
-SCHEMA = 1
+SCHEMA = 2
+"""Of what is written; schema 1, without the table `extracted`, is read too."""
 OWN_FILES = "mark NOT LIKE 'picture:%'"
 """Of the files those that are entries of the source. The others are pictures of a product, one row each."""
 CATEGORIES = """
@@ -260,6 +267,11 @@ CREATE TABLE broken(path TEXT PRIMARY KEY, mark TEXT NOT NULL, reason TEXT NOT N
 CREATE TABLE removed(
     item TEXT NOT NULL, path TEXT NOT NULL, mark TEXT NOT NULL, PRIMARY KEY (item, path)) WITHOUT ROWID;
 CREATE TABLE meta(name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+"""
+_EXTRACTED = """
+CREATE TABLE extracted(
+    item TEXT NOT NULL, part TEXT NOT NULL, mark TEXT NOT NULL, fault TEXT NOT NULL, fields TEXT NOT NULL,
+    PRIMARY KEY (item, part)) WITHOUT ROWID
 """
 
 
@@ -305,20 +317,25 @@ class Database:
         database.run("PRAGMA synchronous=OFF")
         if before is None:
             with database.writing() as connection:
-                for statement in _TABLES.split(";"):
-                    connection.execute(statement)
-                connection.execute("INSERT INTO meta VALUES ('schema', ?)", (SCHEMA,))
+                _make_tables(connection, SCHEMA)
+        elif not database.has_extracted:
+            with database.writing() as connection:
+                connection.execute(_EXTRACTED)
+                connection.execute("UPDATE meta SET value = ? WHERE name = 'schema'", (SCHEMA,))
         return database
 
     @classmethod
-    def empty(cls) -> Database:
+    def empty(cls, schema: int = SCHEMA) -> Database:
         """One without pictures, in memory: what a library knows before its first update."""
         database = cls(Path(":memory:"), [_connected(Path(":memory:"), ":memory:")])
         with database.writing() as connection:
-            for statement in _TABLES.split(";"):
-                connection.execute(statement)
-            connection.execute("INSERT INTO meta VALUES ('schema', ?)", (SCHEMA,))
+            _make_tables(connection, schema)
         return database
+
+    @property
+    def has_extracted(self) -> bool:
+        """Whether it has the table `extracted`."""
+        return bool(self.rows("SELECT 1 FROM sqlite_master WHERE name = 'extracted'"))
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """All rows of a query. Values go where the question marks are, never into the text."""
@@ -393,9 +410,10 @@ class Database:
         schema = self.value("SELECT value FROM meta WHERE name = 'schema'")
         if isinstance(schema, int) and schema > SCHEMA:
             raise LibraryError(f"{path}: of a newer visir (schema {schema}).", hint="update visir")
-        expected = Database.empty()
+        known = isinstance(schema, int) and 1 <= schema <= SCHEMA
+        expected = Database.empty(schema if known else SCHEMA)
         try:
-            faults = [] if schema == SCHEMA else [f"its schema is {schema!r}, which there is none of"]
+            faults = [] if known else [f"its schema is {schema!r}, which there is none of"]
             faults = faults or row_faults(self.rows, expected.rows)
         finally:
             expected.close()
@@ -411,6 +429,12 @@ class Database:
             raise LibraryError(f"{self.path}: {fault}.", hint=hint) from fault
         except sqlite3.DatabaseError as fault:
             raise LibraryError(f"{self.path}: damaged: {fault}.", hint=COPY_AGAIN) from fault
+
+
+def _make_tables(connection: sqlite3.Connection, schema: int) -> None:
+    for statement in [*_TABLES.split(";"), *([_EXTRACTED] if schema > 1 else [])]:
+        connection.execute(statement)
+    connection.execute("INSERT INTO meta VALUES ('schema', ?)", (schema,))
 
 
 def _connected(path: Path, uri: str) -> sqlite3.Connection:

@@ -82,6 +82,12 @@ def _paths(tree: Iterable[Category]) -> Iterable[str]:
 
 CountedOf: TypeAlias = Literal["all", "found", "ranked"]
 CATEGORY, PRICE, BRAND = "category", "price", "brand"
+OF_PICTURES = ("keyword", "person", "country", "city", "place", "rating")
+"""Fields of pictures that are shown before others, however few have them and however many values there are."""
+_NOT_OF_PICTURES = frozenset({"title", "description", "latitude", "longitude", "altitude"})
+"""Fields that nearly every picture has another value of: they are shown when they are asked for."""
+RATING = "rating"
+"""A number with few values, each of which means something."""
 MOST_VALUES, MOST_FIELDS, RANGES = 20, 3, 5
 _FEWEST = 0.05
 """Of all items so many have a field that is shown without being asked for."""
@@ -181,7 +187,8 @@ def facets_of(
     names = _names(library) if fields is None else list(fields)
     facets = [facet for name in names if (facet := counting.facet(known[name])) is not None]
     total = int(counting.mask(None).sum())
-    return Facets(total, tuple(facets if fields is not None else facets[: MOST_FIELDS + 3]), of)
+    most = MOST_FIELDS + (3 if library.card.unit == "products" else len(OF_PICTURES))
+    return Facets(total, tuple(facets if fields is not None else facets[:most]), of)
 
 
 def _names(library: LibrarySnapshot) -> list[str]:
@@ -201,6 +208,11 @@ def _names(library: LibrarySnapshot) -> list[str]:
         ]
         known = library.fields
         usable = [name for _, name in sorted(others) if name in known and known[name].type in ("text", "number")]
+        if library.card.unit != "products":
+            there = {name for name, *_ in own}
+            usable = [name for name in usable if name not in _NOT_OF_PICTURES]
+            usable = list(dict.fromkeys((*(name for name in OF_PICTURES if name in there), *usable)))
+            return [CATEGORY, *usable]
         first = [CATEGORY, *(name for name in (PRICE, BRAND) if name in usable)]
         return [*first, *(name for name in usable if name not in first)]
 
@@ -234,7 +246,8 @@ class _Counting:
         """The facet of a field; None where no item has it."""
         if field.name == CATEGORY:
             return self._categories()
-        facet = self._ranges(field) if field.type == "number" and not field.flag else self._values(field)
+        is_range = field.type == "number" and not field.flag and field.name != RATING
+        facet = self._ranges(field) if is_range else self._values(field)
         left_out = tuple(condition for condition in self.where if condition.field == field.name)
         return None if facet is None else replace(facet, left_out=left_out)
 

@@ -59,7 +59,7 @@ def index(
 
     Args:
         source: A folder of photos, or anything else on disk that `visir.open` takes; or the folder of a library.
-        model: A name as `visir.load` takes it, or an encoder; "none" for products that are searched by words alone.
+        model: A name as `visir.load` takes it, or an encoder; "none" for a library that is searched by words alone.
             Default for a new library: the recommended model, for products none. A library keeps its model; one without
             takes one later.
         out: The library's folder. Default: the source's name with `.visir`, in the current folder.
@@ -70,9 +70,9 @@ def index(
         split: One split of the source only.
         images: Where the pictures of the source are.
         verify: Whether to read every file, also those whose size and time of change are as they were.
-        language: Of products: how words are compared, "plural" (English plurals, the default), "none", or a Snowball
+        language: How words are compared, "plural" (English plurals, the default), "none", or a Snowball
             stemmer such as "german".
-        synonyms: Of products: a file of rules, `sofa, couch` or `tee => t shirt` on each line; the library copies it.
+        synonyms: A file of rules, `sofa, couch` or `tee => t shirt` on each line; the library copies it.
         device: Of the models: "cpu", "cuda", "mps"; None for the best there is.
 
     Returns:
@@ -250,8 +250,8 @@ class Library(Columnar):
     @property
     def takes_texts(self) -> bool:
         """Whether it can be searched with a text."""
-        library, texts = self._searcher.library, self._searcher.library.card.texts
-        return library.words is not None or (self._searcher.takes_texts if texts is None else texts)
+        texts = self._searcher.library.card.texts
+        return "words" in self._searcher.ways or (self._searcher.takes_texts if texts is None else texts)
 
     @property
     def systems(self) -> tuple[str, ...]:
@@ -301,7 +301,7 @@ class Library(Columnar):
             read_prices: Whether words such as "under 50" are a condition on the price, in a library that has prices.
             offset: How many of the best answers to skip; `results.next_offset` is that of the next page.
             text_weight: Weight of the text beside a picture, from 0 to 1.
-            by: Of products: "words", "vectors", or "both" (the default for a text where the library has both).
+            by: "words", "vectors", or "both" (the default for a text where the library has both, and knows a word).
             system: Of vectors: "dense" (late interaction too), "sparse" or "hybrid". Default: dense where it is there.
             fusion: How rankings are joined: "rrf" or "weighted". Default: "weighted" for both, "rrf" for hybrid.
             weight: Weight of the vectors (default: 0.3), of dense in hybrid (0.5), in weighted fusion, from 0 to 1.
@@ -578,10 +578,11 @@ class Library(Columnar):
 
     def __repr__(self) -> str:
         library = self._searcher.library
+        no_texts = library.card.texts is False and "words" not in self._searcher.ways
         return brief(
             self,
             f"{library.name!r}, {counted(len(library), library.card.unit)}",
             f"of {self.source}, in {self.folder}",
             f"model {library.model or NO_MODEL}" + (f", sparse head {library.head}" if library.head else ""),
-            "takes pictures to search with, no texts" if library.words is None and library.card.texts is False else "",
+            "takes pictures to search with, no texts" if no_texts else "",
         )

@@ -83,7 +83,7 @@ def _hub_answers(seconds: float = 2.0) -> bool:
 
 
 NO_MODEL = "none"
-"""The name for no model: a library of products is then searched by words alone."""
+"""The name for no model: a library is then searched by words alone."""
 
 
 class LibraryModels:

@@ -16,10 +16,11 @@ import orjson
 from PIL import Image
 from PIL.ExifTags import IFD, Base
 
-from visir.collections.images import SCENE, ImageReader, decoders, header, upright
+from visir.collections.images import SCENE, ImageReader, decode, decoders, header, upright
 from visir.encoders.intake import Pixels
 from visir.errors import ImageError
 from visir.library.duplicates import perceptual_hash
+from visir.library.extractors import Told, tell
 from visir.library.layout import LibraryError, thumbnail_name, thumbnail_path
 from visir.library.source import SourceEntry
 from visir.storage.disk import mode_of
@@ -133,8 +134,10 @@ def read(reader: ImageReader, entry: SourceEntry) -> bytes:
     return entry.place.encode() if entry.place.startswith(SCENE) else reader.read(entry.row)
 
 
-def look_at(reader: ImageReader, entry: SourceEntry, data: bytes) -> tuple[Facts, bytes | None]:
-    """Facts and thumbnail of a picture. Raises `ImageError` when it cannot be decoded."""
+def look_at(
+    reader: ImageReader, entry: SourceEntry, data: bytes, answers: dict[str, Told] | None = None
+) -> tuple[Facts, bytes | None]:
+    """Facts and thumbnail of a picture, and into `told` its fields. Raises `ImageError` when it cannot be decoded."""
     # A large JPEG is decoded at the size of the thumbnail only (an eighth of the work for a photo of 12 megapixels);
     # encoding decodes it in full and finds what is broken beyond that.
     if entry.place is None:
@@ -144,7 +147,7 @@ def look_at(reader: ImageReader, entry: SourceEntry, data: bytes) -> tuple[Facts
         facts = Facts(*picture.size, "PNG", None)
         _shrink(picture)
     else:
-        facts, picture = _opened(data, reader.where(entry.row))
+        facts, picture = _opened(data, reader.where(entry.row), answers)
     stream = io.BytesIO()
     picture.save(stream, "WEBP", quality=_QUALITY, method=_EFFORT)
     small = stream.getvalue()
@@ -152,11 +155,25 @@ def look_at(reader: ImageReader, entry: SourceEntry, data: bytes) -> tuple[Facts
     return Facts(**{**facts.to_dict(), "phash": hashed, "thumbnail": thumbnail_digest(small)}), small
 
 
-def _opened(data: bytes, where: str) -> tuple[Facts, Image.Image]:
+def told_of_entry(reader: ImageReader, entry: SourceEntry, data: bytes) -> dict[str, Told]:
+    """The fields of a picture alone: nothing else of it is made. Raises `ImageError`."""
+    where = reader.where(entry.row)
+    with header(data, where) as undecoded:
+        return tell(undecoded.image, lambda: decode(data, where))
+
+
+def brings_fields(entry: SourceEntry) -> bool:
+    """Whether an entry is a file that may say something of its picture."""
+    return entry.place is not None and not entry.place.startswith(SCENE)
+
+
+def _opened(data: bytes, where: str, answers: dict[str, Told] | None) -> tuple[Facts, Image.Image]:
     """Facts of a picture, and the picture at the size of a thumbnail."""
     with header(data, where) as undecoded:
         image = undecoded.image
         exif, form = read_exif(image), image.format
+        if answers is not None:
+            answers |= tell(image, lambda: decode(data, where))
         width, height = image.size[::-1] if exif.sideways else image.size
         with upright(undecoded, least=2 * THUMBNAIL, on_screen=True) as picture:
             _shrink(picture)
@@ -178,11 +195,17 @@ MAY_PASS = "?"
 
 
 def packed(
-    entry: SourceEntry, item: str, facts: Facts | None, broken: Iterable[str] = (), contents: Sequence[str] = ()
+    entry: SourceEntry,
+    item: str,
+    facts: Facts | None,
+    broken: Iterable[str] = (),
+    contents: Sequence[str] = (),
+    answers: Mapping[str, Told] | None = None,
 ) -> bytes:
     """A line of the journal of prepared pictures, with a digest by which a torn or damaged line is found."""
     content = orjson.dumps({"path": entry.path, "mark": entry.mark, "item": item, "facts": facts and facts.to_dict(),
-                            "broken": [*broken], "contents": contents})  # fmt: skip
+                            "broken": [*broken], "contents": contents,
+                            "told": {part: each.to_record() for part, each in (answers or {}).items()}})  # fmt: skip
     return hashlib.blake2b(content, digest_size=8).hexdigest().encode() + b" " + content + b"\n"
 
 

@@ -20,6 +20,7 @@ from visir.errors import ConfigurationError, ImageError, VisirError, nearest, ra
 from visir.files import json_bytes
 from visir.library.check import PICTURE, load_index
 from visir.library.database import OWN_FILES, Database
+from visir.library.extractors import Told, extractors, told_of
 from visir.library.layout import (
     CAPTIONS,
     COPY_AGAIN,
@@ -31,9 +32,20 @@ from visir.library.layout import (
     check_library_name,
     is_library,
 )
-from visir.library.models import NO_MODEL, LibraryModels, names_of, with_moved_models
-from visir.library.pictures import Facts, is_sound, judged, look_at, packed, read, unpacked, write_thumbnail
-from visir.library.product_source import ProductEntry, is_table_of_products, see
+from visir.library.models import LibraryModels, names_of, with_moved_models
+from visir.library.pictures import (
+    Facts,
+    brings_fields,
+    is_sound,
+    judged,
+    look_at,
+    packed,
+    read,
+    told_of_entry,
+    unpacked,
+    write_thumbnail,
+)
+from visir.library.product_source import ProductEntry, ShopTable, is_table_of_products, see
 from visir.library.product_words import planned_words
 from visir.library.source import PhotoSource, SourceEntry, absolute, is_empty, place_of
 from visir.progress import Progress
@@ -109,6 +121,8 @@ class Scan:
     away: dict[str, str] = field(default_factory=dict)
     # (item, path, mark) of what was taken out of the library.
     removed: list[tuple[str, str, str]] = field(default_factory=list)
+    answers: dict[tuple[str, str], Told] = field(default_factory=dict)  # from (item, extractor) to what it told now
+    untold: list[tuple[str, str]] = field(default_factory=list)  # the same, of files beside pictures that went
     read: int = 0  # how many files were read
 
     @property
@@ -147,7 +161,13 @@ def scan(
     have = {item for (item,) in database.rows("SELECT id FROM items")} - again | taken_out
     already = _already(change)
     judge = decoders()
-    to_read = []
+    complete = _with_fields(database)
+    to_read: list[SourceEntry] = []
+    fields_of: dict[str, SourceEntry] = {}  # from items whose fields alone are to be read to an entry of each
+
+    def lacks_fields(entry: SourceEntry, item: str) -> bool:
+        return item not in complete and brings_fields(entry) and not isinstance(source, ShopTable)
+
     for entry in source.entries:
         mark, item = known.get(entry.path, ("", ""))
         if not verify and ((entry.path, entry.mark) in removed or (entry.path, without_change(entry.mark)) in removed):
@@ -157,26 +177,46 @@ def scan(
             scanned.broken |= of_products.broken.get(mark, {})
             if item in encode_again:
                 scanned.first.setdefault(item, entry)
+            if lacks_fields(entry, item):
+                answers = already[entry.path, entry.mark][3] if (entry.path, entry.mark) in already else {}
+                if _is_complete(answers):
+                    _hold(scanned, item, answers)
+                    complete.add(item)
+                else:
+                    fields_of.setdefault(item, entry)
         elif broken.get(entry.path, ("",))[0] == f"{entry.mark} {judge}" and not verify:
             scanned.broken[entry.path] = broken[entry.path]
         elif (record := already.get((entry.path, entry.mark))) and (record[1] or record[0] in have) and not verify:
             # A killed update read all that is needed: it took no facts of what its database had, which may be gone.
-            item, facts, contents = record
+            item, facts, contents, answers = record
             if isinstance(entry, ProductEntry):
                 marks = dict(zip(map(int, contents[::2]), contents[1::2], strict=True))
                 there = [picture for picture in entry.pictures if picture.row in marks]
                 entry = replace(entry, pictures=tuple(replace(each, mark=marks[each.row]) for each in there))
             _take(scanned, entry, item, None if item in have else facts, taken_out, encode_again)
+            if _is_complete(answers):
+                _hold(scanned, item, answers)
+                complete.add(item)
+            elif lacks_fields(entry, item) and item not in taken_out:
+                fields_of.setdefault(item, entry)
         else:
             to_read.append(entry)
+    only_fields = {entry.path: item for item, entry in fields_of.items() if item not in complete}
+    to_read += [entry for item, entry in fields_of.items() if item not in complete]
     if not to_read:
         return scanned
     with (
         change.file(f"{change.work_folder(WORK).name}/{_JOURNAL}", counts=False).open("ab") as journal,
-        closing(_read(source, to_read, have, callback)) as reading,
+        closing(_read(source, to_read, have, complete, only_fields, callback)) as reading,
     ):
         for seen in reading:
             scanned.read += 1
+            if seen.answers:
+                _hold(scanned, seen.item, seen.answers)
+            if seen.entry.path in only_fields:
+                if seen.answers:  # what cannot be read now is looked at again by the next update
+                    journal.write(packed(seen.entry, seen.item, None, answers=seen.answers))
+                continue
             if seen.fault is not None:
                 mark, item = known.get(seen.entry.path, ("", ""))
                 if item and not seen.fault.lasting and item not in encode_again:
@@ -188,7 +228,7 @@ def scan(
             # First: it says that the thumbnail is ours.
             pictures = seen.entry.pictures if isinstance(seen.entry, ProductEntry) else ()
             contents = [text for picture in pictures for text in (str(picture.row), picture.mark)]
-            journal.write(packed(seen.entry, seen.item, seen.facts, seen.broken, contents))
+            journal.write(packed(seen.entry, seen.item, seen.facts, seen.broken, contents, seen.answers))
             journal.flush()
             if seen.thumbnail is not None:
                 write_thumbnail(folder, seen.item, seen.thumbnail)
@@ -196,6 +236,26 @@ def scan(
                 scanned.broken[name] = judged(seen.entry.mark, fault), fault.reason
             _take(scanned, seen.entry, seen.item, seen.facts, taken_out, encode_again)
     return scanned
+
+
+def _with_fields(database: Database) -> set[str]:
+    """The items of which every extractor has told what there is, at its present version."""
+    if not database.has_extracted:
+        return set()
+    rows = database.rows
+    sets = [
+        {item for (item,) in rows("SELECT item FROM extracted WHERE part = ? AND mark = ?", (name, each.version))}
+        for name, each in extractors().items()
+    ]
+    return set.intersection(*sets)
+
+
+def _is_complete(answers: Mapping[str, Told]) -> bool:
+    return all(name in answers and answers[name].mark == each.version for name, each in extractors().items())
+
+
+def _hold(scanned: Scan, item: str, answers: Mapping[str, Told]) -> None:
+    scanned.answers |= {(item, name): each for name, each in answers.items()}
 
 
 @dataclass(frozen=True)
@@ -265,12 +325,19 @@ class _Seen:
     thumbnail: bytes | None = None
     fault: ImageError | None = None
     broken: dict[str, ImageError] = field(default_factory=dict)
+    answers: dict[str, Told] = field(default_factory=dict)
 
 
 def _read(
-    source: PhotoSource, entries: list[SourceEntry], have: set[str], callback: Callable[[str, int, int], None]
+    source: PhotoSource,
+    entries: list[SourceEntry],
+    have: set[str],
+    complete: set[str],
+    only_fields: Mapping[str, str],
+    callback: Callable[[str, int, int], None],
 ) -> Generator[_Seen, None, None]:
-    """Each entry as it was read."""
+    """Each entry as it was read; of the paths in `only_fields` (from path to item) the fields alone."""
+    # have: the items that the library knows; complete: those of them whose fields it has too.
     # In order, threads ahead.
     reader = ImageReader(source.collection)
 
@@ -280,16 +347,20 @@ def _read(
                 product = see(reader, entry, have)
                 return _Seen(product.entry, product.item, product.facts, product.thumbnail, None, product.broken)
             data = read(reader, entry)
+            if entry.path in only_fields:
+                return _Seen(entry, only_fields[entry.path], answers=told_of_entry(reader, entry, data))
             item = content_id(data)
             if item in have:
-                return _Seen(entry, item)
-            facts, small = look_at(reader, entry, data)
+                fields_missing = item not in complete and brings_fields(entry)
+                return _Seen(entry, item, answers=told_of_entry(reader, entry, data) if fields_missing else {})
+            answers: dict[str, Told] = {}
+            facts, small = look_at(reader, entry, data, answers)
         except ImageError as fault:
             return _Seen(entry, fault=fault)
         except MemoryError:
             reason = f"{reader.where(entry.row)}: there is too little memory to decode it."
             return _Seen(entry, fault=ImageError(reason, hint="close other programs, and update again"))
-        return _Seen(entry, item, facts, small)
+        return _Seen(entry, item, facts, small, answers=answers)
 
     if not entries:
         return
@@ -310,7 +381,7 @@ def _read(
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-_Record: TypeAlias = "tuple[str, Facts | None, list[str]]"
+_Record: TypeAlias = "tuple[str, Facts | None, list[str], dict[str, Told]]"
 
 
 def _already(change: FolderChange) -> dict[tuple[str, str], _Record]:
@@ -323,7 +394,8 @@ def _already(change: FolderChange) -> dict[tuple[str, str], _Record]:
             continue
         if shown and not is_sound(change.folder, record["item"], shown):
             continue
-        entries[record["path"], record["mark"]] = (record["item"], facts, record.get("contents", []))
+        answers = {part: each for part, value in record.get("told", {}).items() if (each := told_of(value))}
+        entries[record["path"], record["mark"]] = (record["item"], facts, record.get("contents", []), answers)
     return entries
 
 
@@ -363,12 +435,6 @@ def plan_library(
         title = name if name is not None else folder.absolute().name.removesuffix(".visir")
         check_library_name(title)
         new = LibraryCard(title, spec, places, split, "", first, second)
-        if not first and not is_table_of_products(spec):
-            raise LibraryError(
-                f"--model {NO_MODEL}: {source} is no table of products, which can be searched by words alone.",
-                hint="--model MODEL; visir models lists them",
-                code="no-table-products-searched",
-            )
         return _with_words(_with_kinds(new, kind, settings), language, synonyms)
     current = LibraryCard.read(folder)
     if current.next and model is None and head is None:  # a killed change of models: any update goes on with it
@@ -412,17 +478,8 @@ def _with_kinds(new: LibraryCard, kind: str | Sequence[str] | None, settings: Ma
 
 
 def _with_words(card: LibraryCard, language: str | None, synonyms: str | Path | None) -> LibraryCard:
-    """The card with the search by words that products have."""
-    if is_table_of_products(card.source):
-        return replace(card, words=planned_words(card.words, language, synonyms))
-    given = {"--language": language, "--synonyms": synonyms}
-    faults = [
-        f"{option} {value}: {card.source} is no table of products, which are searched by words"
-        for option, value in given.items()
-        if value is not None
-    ]
-    raise_faults(LibraryError, "the words of a library", faults, hint="leave it out")
-    return card
+    """The card with the search by words."""
+    return replace(card, words=planned_words(card.words, language, synonyms))
 
 
 def check_apart(folder: Path, source: str | Path | None) -> None:

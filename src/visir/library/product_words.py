@@ -1,4 +1,7 @@
-"""Search by words in a library of products: an index of their texts, in the same folder as the database.
+"""Search by words in a library: an index of its texts, in the same folder as the database.
+
+Of products these are titles, brands, descriptions and attributes; of pictures keywords, titles, people, places, the
+captions of the source, and the names of files and folders.
 
 The index is made of the database alone, and both count from the same commit: words never find what the library does not
 have. What did not change is not read again (`TextIndex.updated`).
@@ -6,9 +9,11 @@ have. What did not change is not read again (`TextIndex.updated`).
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +31,19 @@ BM25F = Bm25F(
     {"category": 4.0, "description": 0.5},
 )
 """Title, category and attributes as in docs/background/text-search.md; a description counts half of a title."""
+OF_PICTURES = Bm25F(
+    0.5,
+    {"keyword": 0.2, "person": 0.2, "place": 0.2, "title": 0.5, "description": 0.75, "caption": 0.75, "other": 0.4,
+     "name": 0.4},
+    {"description": 0.5, "caption": 0.5, "other": 0.5, "name": 0.5},
+)  # fmt: skip
+"""What somebody chose for a picture counts twice what is said about it at length, or what its file is called."""
+_WHERE = {
+    "keyword": "keyword", "person": "person", "title": "title", "description": "description", "city": "place",
+    "place": "place", "county": "place", "region": "place", "country": "place", "location": "place",
+}  # fmt: skip
+"""From the name of a field of a picture to where its values are searched; other texts are "other"."""
+_EXTENSION = re.compile(r"\.[A-Za-z0-9]{2,5}$")
 LANGUAGE = "plural"
 MOST_RULES = 10_000
 """Synonyms of a library: they stand in its `visir.json`, which is read with every search."""
@@ -41,18 +59,29 @@ class ProductWords:
     index: TextIndex  # the ids of its documents are the items'
     place: str  # the folder of the index below the library's
     synonyms: Synonyms  # the rules of the library
+    # A shop's words are all there is to know of it. Few of what a picture shows is written anywhere, so that a word
+    # that is unknown is no misspelling, and vectors answer.
+    of_products: bool = True
 
     def plan(self, text: str) -> Plan:
         """Return what is looked up for a text."""
-        return self.index.plan(text, synonyms=self.synonyms)
+        return self.index.plan(text, synonyms=self.synonyms, spelling=self.of_products)
+
+    @cached_property
+    def says_more(self) -> bool:
+        """Whether there is more than names of files and folders."""
+        names = [column for column, name in enumerate(self.index.fields) if name != "name"]
+        return bool(self.index.postings.lengths[:, names].any())
 
     def run(self, plans: Mapping[str, Plan], k: int, within: Any) -> tuple[Run, list[int]]:
         """Return the best `k` items of each query, and how many share a word with it; `within`: `TextIndex.search`."""
         return self.index.run_counted(plans, k, name="words", within=within)
 
 
-def texts_of(database: Database) -> tuple[list[str], dict[str, list[str]]]:
+def texts_of(database: Database, card: LibraryCard) -> tuple[list[str], dict[str, list[str]]]:
     """Return the ids of all items, and for each field of the index their texts."""
+    if card.unit != "products":
+        return _texts_of_pictures(database)
     # Values are in order, so that equal products have equal texts. A whole number is a text too ("size 42"); prices and
     # other fractions are for conditions. An attribute stands with its name.
     items = [item for (item,) in database.rows("SELECT id FROM items ORDER BY id")]
@@ -70,14 +99,32 @@ def texts_of(database: Database) -> tuple[list[str], dict[str, list[str]]]:
     return items, {name: ["\n".join(texts.get(item, ())) for item in items] for name, texts in parts.items()}
 
 
+def _texts_of_pictures(database: Database) -> tuple[list[str], dict[str, list[str]]]:
+    items = [item for (item,) in database.rows("SELECT id FROM items ORDER BY id")]
+    parts: dict[str, dict[str, list[str]]] = {name: defaultdict(list) for name in OF_PICTURES.b}  # type: ignore[union-attr]
+    for item, text in database.rows("SELECT item, text FROM captions ORDER BY item, text"):
+        parts["caption"][item].append(text)
+    for item, name, folder in database.rows("SELECT item, name, category FROM files ORDER BY item, path"):
+        parts["name"][item].append(f"{_EXTENSION.sub('', name)} {folder}")
+    sql = "SELECT item, name, value FROM fields WHERE typeof(value) = 'text' ORDER BY item, name, value"
+    for item, name, value in database.rows(sql):
+        parts[_WHERE.get(name, "other")][item].append(value)
+    return items, {name: ["\n".join(texts.get(item, ())) for item in items] for name, texts in parts.items()}
+
+
+def settings_of(card: LibraryCard) -> Bm25F:
+    """How the words of a library are weighted."""
+    return BM25F if card.unit == "products" else OF_PICTURES
+
+
 def write_words(change: FolderChange, card: LibraryCard, draft: Database, place: str) -> LibraryCard:
     """Bring the words of a library up to date with its new database; the new card."""
     if not card.words:
         return card
-    items, texts = texts_of(draft)
+    items, texts = texts_of(draft, card)
     before = _opened(change.folder, card)
     index = (
-        TextIndex.build(items, texts, language=card.words["language"], bm25f=BM25F)
+        TextIndex.build(items, texts, language=card.words["language"], bm25f=settings_of(card))
         if before is None
         else before.updated(items, texts)
     )
@@ -93,7 +140,8 @@ def open_words(folder: Path, card: LibraryCard, held: ProductWords | None = None
         return None
     place, rules = card.words["place"], Synonyms.of(card.words.get("synonyms", ()))
     same = held is not None and held.place == place
-    return ProductWords(held.index if held and same else TextIndex.read_part(folder, card.words), place, rules)
+    index = held.index if held and same else TextIndex.read_part(folder, card.words)
+    return ProductWords(index, place, rules, card.unit == "products")
 
 
 def has_words(card: LibraryCard) -> bool:
@@ -136,4 +184,5 @@ def _opened(folder: Path, card: LibraryCard) -> TextIndex | None:
         words = open_words(folder, card)
     except VisirError:  # a part was taken away, as the message about a damaged library says
         return None
-    return None if words is None or words.index.fields != tuple(BM25F.b) else words.index  # type: ignore[arg-type]
+    fields = tuple(settings_of(card).b)  # type: ignore[arg-type]
+    return None if words is None or words.index.fields != fields else words.index

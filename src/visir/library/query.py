@@ -25,12 +25,9 @@ DEEPEST = 1000
 """How far down an answer can be paged (offset + k): beyond it the systems' lists would have to be fused deeper, and
 no one pages that far."""
 MOST_RERANKED = 100
-WordsState: TypeAlias = Literal["there", "missing", "none"]
+WordsState: TypeAlias = Literal["there", "missing"]
 """Whether a library can be searched by words; "missing" where an update adds them."""
-_WITHOUT_WORDS = {
-    "missing": "this library was made without words; visir library update LIBRARY adds them",
-    "none": "words are searched in libraries of products, and this one has none",
-}
+_WITHOUT_WORDS = "this library was made without words; visir library update LIBRARY adds them"
 
 
 class QueryError(VisirError):
@@ -118,12 +115,14 @@ class Query(QueryFields):
         image: A file, a PIL picture, or a picture from `Searcher.prepare`.
         like: A picture of the library, by its id, path or name; it is left out of the answer.
         text_weight: Weight of the text beside an image or a picture of the library, from 0 to 1.
-        by: "words" (of products: titles, brands, categories, attributes, descriptions), "vectors", or "both" joined;
-            None takes both for a text where the library has both, and vectors where a `system` is named.
+        by: "words" (of products: titles, brands, categories, attributes, descriptions; of pictures: keywords, titles,
+            people, places, captions, names of files and folders), "vectors", or "both" joined; None takes both for a
+            text where the library has both, and vectors where a `system` is named, or no picture has a word of it.
         system: Of vectors: "dense", "sparse" or "hybrid"; None takes dense where the library has it.
         fusion: How both, or the two of hybrid, are joined: "rrf" or "weighted"; see `visir.retrieval.fusion`. None
             takes "weighted" for both and "rrf" for hybrid.
-        weight: Weight of the vectors (None takes 0.3), of hybrid that of dense (0.5), in weighted fusion, from 0 to 1.
+        weight: Weight of the vectors, in weighted fusion, from 0 to 1 (None takes 0.3; of pictures 0.3 to 1, the more
+            the fewer words of the text one picture has); of hybrid that of dense (0.5).
         where: Conditions that every answer satisfies: "width >= 800", {"field": "width", "op": ">=", "value": 800}, or
             a `FieldCondition`. Alone they list what satisfies them, the newest pictures first.
         category: Only what lies in this category or below it.
@@ -165,7 +164,7 @@ class Query(QueryFields):
         systems: tuple[str, ...],
         *,
         has_cross_encoder: bool,
-        words: WordsState = "none",
+        words: WordsState = "missing",
     ) -> Query:
         """The query, if a library can answer it."""
         faults: list[str] = []
@@ -215,7 +214,7 @@ class Query(QueryFields):
         """Why a library with these systems cannot answer."""
         faults = []
         if self.by in ("words", "both"):
-            faults += [f"by={self.by}: {_WITHOUT_WORDS[words]}"] if words != "there" else []
+            faults += [f"by={self.by}: {_WITHOUT_WORDS}"] if words != "there" else []
             faults += [f"by={self.by}: there is no text"] if self.search_text is None else []
         if self.has_filters_alone and (self.by == "vectors" or self.system is not None):
             named = f"system={self.system}" if self.system is not None else "by=vectors"

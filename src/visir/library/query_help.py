@@ -8,7 +8,7 @@ QUERY_HELP = {
     "image": "Look for what fits this picture.",
     "like": "Look for pictures like this one of the library (its id, path or name), which is left out of the answer.",
     "text_weight": "Weight of the text beside a picture, from 0 to 1; 1 is the text alone. Default: 0.5",
-    "by": "words, vectors (of the model), or both joined; without it, both where the library has both.",
+    "by": "words, vectors (of the model), or both joined; without it, both where the library has both and a word fits.",
     "system": "dense (late interaction too), sparse or hybrid; without one, dense where the library has it.",
     "fusion": "How several systems are joined: rrf (reciprocal ranks), or weighted (the default beside words).",
     "weight": "Weight of the vectors (default: 0.3), in hybrid search of dense (0.5), in weighted fusion: 0 to 1.",

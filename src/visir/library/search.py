@@ -46,6 +46,10 @@ from visir.retrieval.text.words import Plan
 
 WORDS = "words"
 """The name of the search by words beside the systems of vectors."""
+WEIGHT_OF_WORDS = 0.7
+"""Of the words of pictures in a weighted sum with vectors, where one picture has every word of the text; where the best
+has a part of them, this times its square: a keyword alone does not answer a sentence
+(docs/background/text-search.md#words-of-photos)."""
 WEIGHT_BESIDE_WORDS = 0.3
 """Of the vectors in a weighted sum with words: as good as words alone where these find something, and vectors order
 what words leave equal (docs/background/text-search.md)."""
@@ -130,7 +134,12 @@ class LibraryState:
         """Whether the library can be searched by words."""
         if self.words is not None:
             return "there"
-        return "missing" if self.library.card.unit == "products" else "none"
+        return "missing"
+
+    @property
+    def offers_words(self) -> bool:
+        """Whether words stand beside vectors in what people choose from: names of files alone are searched unasked."""
+        return self.words is not None and (self.words.of_products or self.words.says_more or not self.systems)
 
     def resolved(self, query: Query) -> tuple[Query, tuple[ReadWords, ...]]:
         """The query with the id of the picture that it is to be like, prices in its words as conditions; and these."""
@@ -219,6 +228,7 @@ class QueryState:
     text: str | None = None  # what it was asked for, in words, without these
     # Whether these were all its words: then words alone list everything that satisfies the conditions.
     lists_all: bool = False
+    share: float | None = None  # which part of its words the best picture has; None in a library of products
 
     @property
     def systems(self) -> tuple[str, ...]:
@@ -242,7 +252,8 @@ class QueryState:
         """The weight of each ranking in the fusion; None for all alike."""
         if self.fusion == "rrf":
             return None
-        first, usual = (self.system, WEIGHT_BESIDE_WORDS) if self.by == "both" else ("dense", 0.5)
+        beside = WEIGHT_BESIDE_WORDS if self.share is None else 1 - WEIGHT_OF_WORDS * self.share**2
+        first, usual = (self.system, beside) if self.by == "both" else ("dense", 0.5)
         weight = usual if self.query.weight is None else self.query.weight
         return {name: weight if name == first else 1 - weight for name in self.rankings}
 
@@ -281,7 +292,8 @@ class QueryState:
         )
         query, self.read = state.resolved(checked)
         takes_texts = state.library.card.texts is not False
-        self.by = query.by_for(state.systems, has_words=state.words is not None, takes_texts=takes_texts)
+        has_words = state.words is not None and (takes_texts or state.offers_words)
+        self.by = query.by_for(state.systems, has_words=has_words, takes_texts=takes_texts)
         self.system = query.system_for(state.systems)
         self.text = query.search_text
         if self.by in ("words", "both"):
@@ -293,6 +305,8 @@ class QueryState:
             self.plan = state.words.plan("" if self.lists_all else text)
             if self.plan.corrected != text and not self.lists_all:  # vectors take the corrected spelling too
                 query = query.model_copy(update={"text": self.plan.corrected})
+            if self.by == "both" and not state.words.of_products and not self.plan.concepts:
+                self.by, self.plan = "vectors", None  # no picture has one of its words
         self.query = query
         if query.search_text is not None:
             state.encoder.check_texts(self.systems)
@@ -303,6 +317,8 @@ class QueryState:
         else:
             # Not the documents of the indexes: these may have items that are being added.
             self.candidates = len(state.library.columns.ids) - (query.like is not None)
+        if self.by == "both" and self.plan is not None and state.words is not None and not state.words.of_products:
+            self.share = state.words.index.share(self.plan, None if self.allowed is None else self.allowed.words)
 
     def answer(self, library: LibrarySnapshot, existing: set[str], seconds: Mapping[str, float]) -> ResultPage:
         """The page, without what the library has no more."""
@@ -357,7 +373,8 @@ def rank(state: LibraryState, query_states: Sequence[QueryState], seconds: dict[
             each.error = vectors
         elif each.candidates > 0:
             each.encoded, alone = vectors, each.lists_all and each.by == "words"
-            key = (id(each.allowed), each.rankings, alone, each.search_depth, each.fusion, each.query.weight)
+            joined = (each.fusion, each.query.weight, each.share)
+            key = (id(each.allowed), each.rankings, alone, each.search_depth, *joined)
             groups[key].append(each)
     for group in groups.values():
         try:

@@ -112,7 +112,7 @@ class Searcher:
     def ways(self) -> tuple[By, ...]:
         """Those of "both", "words" and "vectors" that a text can be searched by; `Query.by` takes one."""
         state = self._state
-        if state.words is None:
+        if not state.offers_words:
             return ("vectors",)
         if not state.systems:
             return ("words",)

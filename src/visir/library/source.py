@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -160,7 +161,8 @@ class PhotoSource:
     def left_out(self) -> str:
         """How many files of which kind are no pictures that can be read, and how they could be; "" without any."""
         notes = [note for note in self.collection.source.split("; ") if note.startswith("left out: ")]
-        return notes[0] if notes else ""
+        note = _SIDECARS.sub(", ", notes[0]).rstrip(", ") if notes else ""  # these are read beside their pictures
+        return note.replace("left out: , ", "left out: ") if note != "left out:" else ""
 
     @cached_property
     def entries(self) -> list[SourceEntry]:
@@ -227,6 +229,9 @@ class PhotoSource:
             root=self.collection.root,
             source=self.collection.source,
         )
+
+
+_SIDECARS = re.compile(r"(?:, |(?<=left out: ))[\d,]+ \.xmp(?:, |$)")
 
 
 def absolute(source: str | Path, images: Sequence[str | Path], split: str | None) -> tuple[str, tuple[str, ...]]:

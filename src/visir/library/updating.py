@@ -47,6 +47,7 @@ from visir.library.layout import (
 )
 from visir.library.model_change import begin, going_on, recover_indexes, remove_left, with_models
 from visir.library.models import NO_MODEL, TEXT_MODELS, LibraryModels
+from visir.library.picture_fields import are_other, look_beside, remarks_of, write_told
 from visir.library.pictures import Facts, judged, thumbnails_as_written
 from visir.library.plan import (
     Scan,
@@ -188,7 +189,7 @@ def write_scan(
             if before.get(caption) != item_and_text
         ]
         database.run_many("INSERT OR REPLACE INTO captions VALUES (?, ?, ?)", other)
-        rewritten = {item for _, item, _ in other} | _fields(database, source, scanned)
+        rewritten = {item for _, item, _ in other} | _fields(database, source, scanned, items)
         database.run("DELETE FROM broken")
         database.run_many(
             "INSERT INTO broken VALUES (?, ?, ?)",
@@ -237,8 +238,8 @@ def _items(database: Database, scanned: Scan, items: Collection[str], category: 
     database.run_many("UPDATE items SET thumbnail = ? WHERE id = ?", healed)
 
 
-def _fields(database: Database, source: PhotoSource, scanned: Scan) -> set[str]:
-    """Write the fields; the items that have others now."""
+def _fields(database: Database, source: PhotoSource, scanned: Scan, items: Collection[str]) -> set[str]:
+    """Write the fields, the source's and the pictures' own; the items that have others now."""
     before: dict[str, set[tuple[str, Any]]] = defaultdict(set)
     after: dict[str, set[tuple[str, Any]]] = defaultdict(set)
     for item, name, value in database.rows("SELECT item, name, value FROM fields"):
@@ -246,6 +247,9 @@ def _fields(database: Database, source: PhotoSource, scanned: Scan) -> set[str]:
     for path, name, value in source.fields:
         if path in scanned.items:
             after[scanned.items[path]].add((name, value))
+    for item, answers in write_told(database, scanned, items).items():
+        of_source = {name for name, _ in after[item]}  # what the source says under a name is what counts
+        after[item] |= {(name, value) for name, values in answers.items() if name not in of_source for value in values}
     changed = sorted(item for item in before.keys() | after.keys() if before.get(item) != after.get(item))
     database.run_many("DELETE FROM fields WHERE item = ?", [(item,) for item in changed])
     rows = [
@@ -394,7 +398,8 @@ class UpdateReport(Displayed):
             read for now, to the reason; what the library has of them is kept.
         left_out: The files that are no pictures, or none that can be read here, counted by kind; "" without any.
         rewritten: The items that have other captions or fields now: a new price, for example. None is encoded again.
-        remarks: Of a table of products: how it was read, and what was counted in it. Of tars: what was not read.
+        remarks: Of a table of products: how it was read, and what was counted in it. Of tars: what was not read. Of
+            photos: metadata that is damaged, places without a name.
         unit: What the items are: "pictures" or "products"; of products, rows are counted instead of files.
     """
 
@@ -457,9 +462,9 @@ def update(
     Args:
         source: A folder of photos, or anything `visir.collections.open_collection` takes; None: what it was made of.
         folder: The library's folder.
-        model: A name as `visir.encoders.load` takes it; "none" for products that are searched by words alone. Leave it
-            out to update with the model that the library has. Another one encodes everything anew, beside the vectors
-            that are there; these answer until it is done. A kill loses nothing: the next update goes on.
+        model: A name as `visir.encoders.load` takes it; "none" for a library that is searched by words alone. Leave
+            it out to update with the model that the library has. Another one encodes everything anew, beside the
+            vectors that are there; these answer until it is done. A kill loses nothing: the next update goes on.
         head: Likewise, a sparse head, for search by weighted words.
         kind: The kind of index ("hnsw"), or one for each form of vectors. Default: exact, and inverted for words.
         settings: Of the indexes ({"url": "http://qdrant:6333"}); each index takes those that its kind knows. A library
@@ -468,8 +473,8 @@ def update(
         split: One split of the source only.
         images: Where the pictures of the source are.
         verify: Read every file, also those whose size and time are as they were.
-        language: How words are compared: plural (English plurals; the default), none, german, french, … Of products.
-        synonyms: A file of synonyms, of products: lines a, b, c and a => b; the library copies it. See
+        language: How words are compared: plural (English plurals; the default), none, german, french, …
+        synonyms: A file of synonyms: lines a, b, c and a => b; the library copies it. See
             `visir.retrieval.text.words.Synonyms`.
         device: Of the models; None for the best there is.
         loaded: Encoders in memory, by name; new ones are added.
@@ -585,12 +590,14 @@ def _updated(
         if isinstance(source, ShopTable):
             source.check_pictures(any(known.values()))
         unavailable = {**scanned.away, **keep_unavailable(source, database, scanned)}
+        look_beside(source, database, scanned)
+        other_fields = are_other(database, scanned)
         counts = _counts(database, scanned)
         same = counts.same and not scanned.first and _as_known(database, source, scanned)
         encoded = 0
+        if (not same or other_fields) and change.manifest.generation:
+            check_before_change(folder)
         if not same:
-            if change.manifest.generation:
-                check_before_change(folder)
             broken, encoded = add_pictures(change, source, scanned.first, models, indexes, scanned.contents, callback)
             for path in [path for path, item in scanned.items.items() if item in broken]:  # it could not be encoded
                 fault = broken[scanned.items[path]]
@@ -599,11 +606,12 @@ def _updated(
             counts = _counts(database, scanned)
         items = set(scanned.items.values())
         rewritten: set[str] = set()
+        remarks = list(source.remarks)
         _check_not_emptied(before, scanned, known.keys(), items)
         card = replace(before, cards=models.cards_of(before))
         if card.texts is None:
             card = replace(card, texts=models.takes_texts)
-        if not same or not card.database or unfinished:
+        if not same or not card.database or unfinished or other_fields:
             captions = {id: (scanned.items[path], text) for id, text, path in source.captions if path in scanned.items}
             if CAPTIONS in card.kinds:
                 _add_captions(change, source, database, captions, models, indexes, callback)
@@ -612,6 +620,7 @@ def _updated(
 
             def write(draft: Database) -> None:
                 rewritten.update(write_scan(draft, source, scanned, items, captions))
+                remarks.extend(remarks_of(draft))
 
             card = commit(change, card, write, removed=gone)
             clean_indexes(change, card, indexes)
@@ -621,6 +630,8 @@ def _updated(
             change.commit(card.to_content())
         else:
             change.abandon()
+        if not card.model and card.unit == "pictures":
+            remarks.append("without a model: searched by words (keywords, titles, people, places, names of files)")
         same_files = dict(database.rows(f"SELECT path, item FROM files WHERE {OWN_FILES}"))
         with_other_fields = sum(
             item in rewritten and same_files.get(path) == item for path, item in scanned.items.items()
@@ -635,7 +646,7 @@ def _updated(
             unavailable=unavailable,
             left_out=source.left_out,
             rewritten=len(rewritten),
-            remarks=source.remarks,
+            remarks=tuple(remarks),
             unit=card.unit,
         )
 

@@ -245,5 +245,6 @@ def _remove(draft: Database, removed: Sequence[str]) -> None:
             "INSERT OR REPLACE INTO removed SELECT item, path, mark FROM files WHERE item = ?",
             [(item,) for item in removed],
         )
-        for table, column in (("files", "item"), ("captions", "item"), ("fields", "item"), ("items", "id")):
+        of_item = {"files": "item", "captions": "item", "fields": "item", "extracted": "item", "items": "id"}
+        for table, column in of_item.items():
             draft.run_many(f"DELETE FROM {table} WHERE {column} = ?", [(item,) for item in removed])

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from visir.display import counted
 from visir.errors import ConfigurationError, RunError, nearest, raise_faults
+from visir.parquet import integer_array
 from visir.records import Gallery, Items, Run
 from visir.records.items import PLACES, Modality
 from visir.retrieval.answers import Hits, depth_fault
@@ -72,7 +73,7 @@ def fuse(
     queries = pc.unique(pa.concat_arrays([run.queries for run in runs.values()]))
     queries = queries.take(pc.sort_indices(queries))
     # Only the documents in the runs: the gallery may be large.
-    mentioned = [run.documents.take(pa.array(np.unique(run.indices))) for run in runs.values()]
+    mentioned = [run.documents.take(integer_array(np.unique(run.indices))) for run in runs.values()]
     documents = pc.unique(pa.concat_arrays(mentioned))
     documents = documents.take(pc.sort_indices(documents))
     default = 1.0 if fusion == "rrf" else 1.0 / len(runs)
@@ -80,10 +81,10 @@ def fuse(
     for name, run in runs.items():
         weight = default if weights is None else float(weights[name])
         lengths = np.diff(run.offsets)
-        place = pc.index_in(run.queries, queries).to_numpy().astype(np.int64)
+        place = _rows_in(run.queries, queries)
         query = np.repeat(place, lengths)
         used, inverse = np.unique(run.indices, return_inverse=True)
-        document = pc.index_in(run.documents.take(pa.array(used)), documents).to_numpy().astype(np.int64)[inverse]
+        document = _rows_in(run.documents.take(integer_array(used)), documents)[inverse]
         if fusion == "rrf":
             ranks = np.arange(len(run.indices)) - np.repeat(run.offsets[:-1], lengths) + 1
             gain, absent = 1.0 / (k + ranks), np.zeros(len(queries))
@@ -118,6 +119,12 @@ def fuse(
                     "weights": {name: default if weights is None else float(weights[name]) for name in runs},
                     "systems": {name: {"name": run.name, **run.provenance} for name, run in runs.items()}},
     )  # fmt: skip
+
+
+def _rows_in(ids: pa.Array, among: pa.Array) -> NDArray[np.int64]:
+    """(n,) where each of these ids is among others, which have all of them."""
+    numbers = pc.index_in(ids, among)  # read from its memory: `to_numpy` imports pandas
+    return np.frombuffer(numbers.buffers()[1], np.int32, len(numbers), 4 * numbers.offset).astype(np.int64)
 
 
 def normalised(run: Run, normalisation: Normalisation) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -158,7 +165,8 @@ def _check(runs: Mapping[str, Run], fusion: str, normalisation: str, weights: Ma
     names = list(runs)
     for name in names[1:]:
         first, run = runs[names[0]], runs[name]
-        if first.task != run.task or first.gallery.fingerprint != run.gallery.fingerprint:
+        same = first.gallery is run.gallery or first.gallery.fingerprint == run.gallery.fingerprint
+        if first.task != run.task or not same:
             raise RunError(
                 f"{names[0]!r} and {name!r} did not search the same candidates: {first.task} over "
                 f"{first.gallery.size:,}, {run.task} over {run.gallery.size:,}.",

@@ -197,8 +197,17 @@ def _caption(item: Item) -> str:
 
 def _terms(searcher: Searcher, query: Query, page: ResultPage) -> dict[str, str]:
     """From item to the words that matched, where words had a part in the answer."""
+    from visir.library.search import WORDS
     from visir.sparse.top_terms import in_words
 
+    words, text = searcher.library.words, page.text
+    if words is not None and not words.of_products and page.by in ("words", "both") and text:
+        plan = words.plan(text)
+        reasons = {hit.id: words.index.found_words(plan, hit.id) for hit in page.hits if WORDS in hit.parts}
+        return {
+            item: "; ".join(f"{', '.join(each.words)} ({', '.join(each.fields)})" for each in matches)
+            for item, matches in reasons.items()
+        }
     if page.system in (None, "dense"):
         return {}
     matches = searcher.terms(query, [hit.id for hit in page.hits])

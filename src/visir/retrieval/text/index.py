@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,7 +15,6 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -22,7 +22,7 @@ from visir.arrays import load_array
 from visir.display import Displayed, brief, counted, listed
 from visir.errors import ConfigurationError, VisirError, nearest, raise_faults
 from visir.jit import pays, plain
-from visir.parquet import read_columns
+from visir.parquet import integer_array, read_columns, text_array
 from visir.records import Gallery, Run
 from visir.retrieval.answers import depth_fault
 from visir.retrieval.text import kernels
@@ -318,7 +318,7 @@ class TextIndex(Displayed):
         """Return the documents that share a word with the query, best first."""
         # within: (n,) bool, the documents that may be found; None: all.
         rows, scores, total, looked_up = self._ranked(query, k, within, options)
-        ids = self.ids.take(pa.array(rows)).to_pylist()
+        ids = self.ids.take(integer_array(rows)).to_pylist()
         return TextAnswer(tuple(ids), tuple(scores.tolist()), total, looked_up.changes, looked_up.corrected)
 
     def run(self, queries: Mapping[str, str | Plan], k: int = 10, **options: Any) -> Run:
@@ -341,7 +341,7 @@ class TextIndex(Displayed):
         run = Run(
             name,
             "t2t",
-            pa.array(list(queries), pa.string()),
+            text_array(list(queries)),
             np.concatenate([[0], np.cumsum([len(rows) for rows, _ in parts])]).astype(np.int64),
             self.ids,
             np.concatenate([rows for rows, _ in [*parts, nothing]]).astype(np.int32),
@@ -359,6 +359,24 @@ class TextIndex(Displayed):
         mask[rows] = True
         return mask
 
+    def share(self, looked_up: Plan, within: NDArray[np.bool_] | None = None) -> float:
+        """Return which part of the words of a query the best answer to it has: 1 where it has all of them."""
+        best = self._ranked(looked_up, 1, within, {})[0]
+        if not len(best):
+            return 0.0
+        starts, documents = self.postings.starts, self.postings.documents
+
+        def has(word: int) -> bool:
+            own = documents[starts[word] : starts[word + 1]]
+            at = int(np.searchsorted(own, best[0]))
+            return at < len(own) and int(own[at]) == int(best[0])
+
+        held = sum(
+            any(has(word) for alternative in concept for group in alternative.groups for word in group.tolist())
+            for concept in looked_up.concepts
+        )
+        return held / max(1, looked_up.word_count)
+
     def plan(self, query: str, **options: Unpack[QueryOptions]) -> Plan:
         """Return what is looked up for a query (see `visir.retrieval.text.words`)."""
         synonyms = options.get("synonyms")
@@ -373,7 +391,8 @@ class TextIndex(Displayed):
     def found_words(self, query: str | Plan, document: str, **options: Unpack[QueryOptions]) -> tuple[FoundWord, ...]:
         """Return which words of a query a document has, and what each adds to its score; heaviest first."""
         looked_up = query if isinstance(query, Plan) else self.plan(query, **options)
-        within = pc.equal(self.ids, document).to_numpy(zero_copy_only=False)
+        at = bisect_left(range(len(self)), document, key=lambda row: self.ids[row].as_py())  # ids are in order
+        within = np.arange(len(self)) == (at if at < len(self) and self.ids[at].as_py() == document else -1)
         starts, documents, counts = self.postings.starts, self.postings.documents, self.postings.counts
         matches = []
         for concept in looked_up.concepts:

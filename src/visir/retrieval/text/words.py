@@ -353,6 +353,7 @@ class Plan:
     concepts: tuple[tuple[Alternative, ...], ...]
     changes: tuple[str, ...]  # what is searched beside or instead of the words of the query, a sentence each
     corrected: str  # the query with misspelt words replaced, for other systems; as it was typed where none is
+    word_count: int = 0  # how many words of the query are looked up, whether anything matches them or not
 
     def arrays(self) -> tuple[NDArray[np.int64], ...]:
         """Return concepts, alternatives, groups and words by nested offsets, and the weights (see `kernels.score`)."""
@@ -438,7 +439,7 @@ def plan(
         alternatives = [lexicon.alternative(phrase, weight) for phrase, weight in entry.phrases]
         concepts.append(tuple(alternative for alternative in alternatives if alternative is not None))
     typed = " ".join(spelt.get(word, word) for word in words_of(query)) if spelt else query
-    return Plan(tuple(concept for concept in concepts if concept), tuple(changes), typed)
+    return Plan(tuple(concept for concept in concepts if concept), tuple(changes), typed, len(corrected))
 
 
 def _add_synonyms(entries: list[_Word], lexicon: Lexicon, synonyms: Synonyms, changes: list[str]) -> set[str]:

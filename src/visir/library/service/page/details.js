@@ -2,6 +2,12 @@
 
 import { get, path, picture, post } from "./api.js";
 import { button, count, el, icon, size, weight } from "./dom.js";
+import { grouping } from "./grouping.js";
+import { conditionText } from "./state.js";
+
+// What people look for first; the rest is as the library has it.
+const FIRST = ["title", "description", "keyword", "person", "rating", "creator", "location", "place", "city", "county", "region", "country"];
+const order = (name) => (FIRST.includes(name) ? FIRST.indexOf(name) : FIRST.length);
 
 /** The dialog. `go` changes the state of the page: { open: item }, { like: item }, …; `place()` says which results it belongs to. */
 export class Details {
@@ -146,13 +152,20 @@ export class Details {
         row(library.folders === false ? "Category" : "Folder", known.category ? el("button", { type: "button", class: "link", onclick: () => this.go({ category: known.category, open: null }) }, known.category) : ""),
         Object.entries(known.fields)
           .filter(([name, value]) => name !== "category" || Array.isArray(value))
-          .map(([name, value]) => row(name, Array.isArray(value) ? value.join(", ") : String(value))),
+          .sort(([one], [other]) => order(one) - order(other))
+          .map(([name, value]) => row(name, ...this.values(name, [value].flat(), grouping(library)))),
       ),
       same.length ? el("h3", null, "Nearly the same") : null,
       same.length ? this.strip(same) : null,
       known.words?.length ? el("h3", null, "Its words") : null,
       known.words?.length ? words(known.words) : null,
     ].filter(Boolean);
+  }
+
+  /** The values of a field; one that groups pictures leads to those that have it. */
+  values(name, values, grouping) {
+    const each = (value) => (grouping.includes(name) ? el("button", { type: "button", class: "link", onclick: () => this.go({ where: [conditionText({ field: name, op: "=", value })], text: "", like: null, photo: null, open: null }) }, String(value)) : String(value));
+    return values.flatMap((value, at) => (at ? [", ", each(value)] : [each(value)]));
   }
 
   /** All pictures of a product; one that is clicked is shown large. */

@@ -10,7 +10,7 @@ const WORDS = {
 };
 
 // What people filter by comes first, then the source's own fields, those of most items first; sizes are last.
-const FIRST = ["price", "taken", "category", "brand", "camera"];
+const FIRST = ["price", "taken", "keyword", "person", "country", "city", "category", "brand", "rating", "camera"];
 const LAST = ["name", "path", "caption", "format", "width", "height", "bytes"];
 const place = ({ name, items }) => (items === 0 ? 99 : FIRST.includes(name) ? FIRST.indexOf(name) : LAST.includes(name) ? 20 + LAST.indexOf(name) : 10);
 

@@ -16,7 +16,7 @@ const MEANING = {
   "late interaction": "Compares each word with each part of a picture",
   sparse: "Compares weighted words, which can be read",
   hybrid: "Both, ranked together",
-  words: "Looks for the words in titles, brands, categories, …",
+  words: "Looks for the words in titles, brands, keywords, …",
   both: "Words and vectors, ranked together",
 };
 
@@ -218,8 +218,8 @@ function tools(of) {
   notes(of);
 }
 
-/** What only a library of products has: facets, and prices that were read in the words. */
-const shop = async (of) => of?.unit === "products" && (await import("./products.js")).show({ of, state, column: columns[0], go, unfilter });
+/** Facets, and prices that were read in the words. */
+const shop = async (of) => (of?.unit === "products" || of?.ways?.includes("words")) && (await import("./products.js")).show({ of, state, column: columns[0], go, unfilter });
 
 function notes(of) {
   const note = state.lostPhoto

@@ -1,7 +1,9 @@
-// What the page shows of a library of products: facets, and words that were read as prices. (Fetched with the first one.)
+// Facets, and words that were read as prices: what the page shows of products, and of pictures with keywords, people or
+// places. (Fetched with the first one.)
 
 import { get, path } from "./api.js";
 import { $, chip, count, counted, el, style } from "./dom.js";
+import { grouping } from "./grouping.js";
 import { conditionText, limits } from "./state.js";
 
 const read = el("div", { class: "chips" });
@@ -19,7 +21,8 @@ export async function show({ of, state, column, go, unfilter }) {
   const other = state.text.trim() ? (column.answer?.changes ?? []) : [];
   changes.hidden = !other.length;
   changes.textContent = other.map((each) => `${each[0].toUpperCase()}${each.slice(1)}.`).join(" ");
-  choices.hidden = $("filters").hidden;
+  const fields = of.unit === "products" ? null : grouping(of);
+  choices.hidden = $("filters").hidden || fields?.length === 0;
   if (choices.hidden) return;
   const choose = ({ category, where, off }) => {
     if (category) return go({ category });
@@ -32,7 +35,7 @@ export async function show({ of, state, column, go, unfilter }) {
     // With a photo vectors rank everything; what its words say of prices is a condition.
     const where = [...(asked.where ?? []), ...(body?.image ? words.flatMap((each) => each.where) : [])];
     const search = body && !body.image ? { text: body.text, like: body.like, by: body.by, system: body.system, read_prices: body.read_prices } : {};
-    await facets(choices, of, { category: asked.category, where: where.length ? JSON.stringify(where) : null, ...search }, state.where, choose);
+    await facets(choices, of, { category: asked.category, where: where.length ? JSON.stringify(where) : null, ...search }, state.where, choose, fields);
   } catch (failure) {
     choices.replaceChildren(el("p", { class: "error" }, failure.message));
   }
@@ -46,8 +49,9 @@ const OF = {
 
 /** Fill `place` with the facets of a library: how many items have each brand, category, price. `choose({category})` or
  * `choose({where})` when one is pressed, with `off` to take it away. */
-async function facets(place, library, limits, chosen, choose) {
+async function facets(place, library, limits, chosen, choose, fields) {
   const given = new URLSearchParams(Object.entries(limits).filter(([, value]) => value !== null && value !== undefined));
+  for (const field of fields ?? []) given.append("field", field);
   const question = `${library.name} ${library.generation} ${given}`;
   if (place.dataset.question === question) return;
   place.dataset.question = question;

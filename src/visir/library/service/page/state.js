@@ -59,13 +59,13 @@ export function write(state) {
   return text ? `?${text}` : "/";
 }
 
-/** What a text can be searched by in a library: "both", "words", and its systems of vectors; the first by default. */
+/** What a text can be searched by: "both", "words", systems of vectors; the first by default. */
 export function ways(library) {
   if (!library.ways?.includes("words")) return library.systems;
   return library.ways.flatMap((way) => (way === "vectors" ? library.systems : [way]));
 }
 
-/** What the library is asked: the body of a search, or null where there is nothing to search for. `way` is of `ways`. */
+/** What the library is asked: the body of a search, or null where there is nothing to search for. */
 export function query(state, library, way) {
   const words = library.texts !== false && state.text.trim();
   if (!words && !state.like && !state.photo) return null;
