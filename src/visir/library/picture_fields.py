@@ -8,8 +8,8 @@ from pathlib import Path
 
 import orjson
 
+import visir.library.place_names as place_names
 from visir.display import counted
-from visir.library import place_names
 from visir.library.database import Database
 from visir.library.extractors import BESIDE, PLACES, Fields, Sidecars, Told, fields_of_item, told_of
 from visir.library.pictures import brings_fields
