@@ -321,7 +321,7 @@ class Library(Columnar):
             True
             >>> len(library.search(like=first.name, where="width < 100", k=5))
             5
-            >>> library.search("a red car")
+            >>> library.search("a red car", by="vectors")
             Traceback (most recent call last):
             visir.library.query.QueryError: this library takes no text: its model encodes pictures alone.
               → search with a picture, or for pictures like one of its own
