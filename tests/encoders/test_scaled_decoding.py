@@ -1,12 +1,14 @@
 """`?decode=N`: large JPEGs are decoded at a part of their size, and the card says so."""
 
 import io
+import tarfile
 
 import numpy as np
 import pytest
 from PIL import Image
 
 import visir
+from visir.encoders.parts import encode_parts
 from visir.errors import EncoderError
 
 
@@ -53,7 +55,7 @@ def test_vectors_of_whole_pictures_are_not_taken_for_others(photos):
         assert cosine > 0.99 * np.linalg.norm(again["large.jpg"]) * np.linalg.norm(first["large.jpg"])
 
 
-@pytest.mark.parametrize("value", ["", "0", "-3", "many", "1e3", "70000"])
+@pytest.mark.parametrize("value", ["", "0", "-3", "many", "1e3", "0300", "123456", "٣00"])
 def test_what_is_no_number_of_pixels_is_refused(value):
     with pytest.raises(EncoderError, match="no number of pixels") as caught:
         visir.load(f"pixels?decode={value}")
@@ -79,3 +81,15 @@ def test_a_misspelt_option_is_named_and_one_given_twice_is_refused():
         assert caught.value.hint in ("did you mean decode?", "did you mean compose?")
     with pytest.raises(EncoderError, match="twice"):
         visir.load("pixels?decode=448&decode=896")
+
+
+def test_queries_and_parts_see_what_the_gallery_sees(photos):
+    model = "mobilenet_v2?decode=300"
+    run = visir.search(photos, model, photos / "large.jpg")
+    assert dict(run.answer(run.queries[0].as_py()))["large.jpg"] == pytest.approx(1, abs=1e-6)
+    vectors, _ = vectors_of(model, photos)
+    archive = photos.with_suffix(".tar")
+    with tarfile.open(archive, "w") as tar:
+        tar.add(photos / "large.jpg", "large.jpg")
+    (part,) = encode_parts(model, archive, photos.parent / "parts").parts
+    assert np.allclose(part.vectors[0], vectors["large.jpg"], atol=1e-5)

@@ -106,7 +106,7 @@ def test_a_report_counts_what_is_left_out(library: visir.Library, photos: Path) 
 def test_a_model_without_texts_is_warned_of_before_anything_is_encoded(photos: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with pytest.raises(UserWarning, match="can be searched with a picture, not with words"):
+        with pytest.raises(UserWarning, match="words find names"):
             visir.index("photos", "pixels")
     assert not Path("photos.visir").exists()
 

@@ -184,6 +184,21 @@ def test_a_load_that_fails_names_the_file_and_the_kind(fault: type[Exception], k
         used(tmp_path / "index")
 
 
+def test_a_kind_that_writes_into_what_it_is_given_is_named(kind: Any) -> None:
+    def search(self: Any, built: Any, rows: Any, queries: Any, k: int, settings: Any) -> Any:
+        answer = Nearest.search(self, built, rows, queries, k, settings)
+        whole = queries.whole
+        whole *= -1
+        return answer
+
+    kind(search=search)
+    with refused(KindError, "outside", "writes into", code="kind-writes"):
+        build_index(DOCUMENTS, "outside").search(dense("text", np.random.default_rng(1).standard_normal((3, 8))), 3)
+    kind(__init__=fails)
+    with refused(KindError, "outside", "cannot be made"):
+        build_index(DOCUMENTS, "outside")
+
+
 @dataclass(frozen=True)
 class Sure(SimilaritySettings):
     """Settings of a kind whose recall can be wanted."""

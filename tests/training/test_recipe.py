@@ -342,3 +342,23 @@ def test_recipes_of_sparse_heads_and_of_categories_let_no_code_run_either(tmp_pa
             read(path)
     assert read_sparse_recipe(sparse, ["encoder=pixels"]).encoder == "pixels"
     assert read_categories_recipe(categories, ["encoders.image=pixels"]).encoders.image == "pixels"
+
+
+@pytest.mark.parametrize("key", ["collection", "images"])
+def test_a_recipe_of_somebody_else_asks_no_address_for_its_data(tmp_path: Path, key: str) -> None:
+    address = "http://127.0.0.1:9/a.csv"
+    path = write(tmp_path, "theirs.toml", f'name = "theirs"\n[data]\n{key} = "{address}"\n' + SIDES)
+    with refused(ConfigurationError, "theirs.toml", address, code="data-address-nobody"):
+        read_recipe(path)
+    assert getattr(read_recipe(path, [f"data.{key}={address}"]).data, key) == address
+    assert getattr(read_recipe(path, [f"data.{key}=here.csv"]).data, key) == "here.csv"
+
+
+SIDES = """
+[image]
+tower = "frozen"
+encoder = "pixels"
+[text]
+tower = "frozen"
+encoder = "bow:64"
+"""

@@ -142,7 +142,9 @@ def _report(folder: Path, layout: Layout) -> Path:
     from visir.storage import changing
 
     with changing(folder, layout.kind, busy=f"{folder}: another process is writing there; waiting for it") as change:
-        return training_report(folder).write(change.file(_PAGE))
+        with change.replacing(_PAGE) as path:
+            training_report(folder).write(path.with_suffix(".html"), replace=True)
+        return folder / _PAGE
 
 
 def _print_plan(planned: TrainingPlan, out: Path | None) -> None:

@@ -320,7 +320,12 @@ def _orientation(image: Image.Image) -> int:
 
 @contextlib.contextmanager
 def opened(
-    data: bytes, where: str, *, max_pixels: int | None = PROCESS_LIMIT, max_bytes: int | None = None
+    data: bytes,
+    where: str,
+    *,
+    max_pixels: int | None = PROCESS_LIMIT,
+    max_bytes: int | None = None,
+    least: int | None = None,
 ) -> Iterator[Image.Image]:
     """The picture in the bytes of one image, upright RGB, for the length of a block."""
     # Its memory counts in the budget of the process (`visir.collections.budget`) until the block ends: bring it to the
@@ -328,7 +333,7 @@ def opened(
     # data: The bytes of a file of any of `FORMATS`, whatever its name ends in.
     with (
         header(data, where, max_pixels=max_pixels, max_bytes=max_bytes) as undecoded,
-        upright(undecoded) as picture,
+        upright(undecoded, least=least) as picture,
     ):
         yield picture
 
@@ -494,9 +499,9 @@ class ImageReader:
                 return False
         return path in names[archive]
 
-    def open(self, row: int) -> Image.Image:
-        """The picture, upright RGB."""
-        with self.opened(row) as picture:
+    def open(self, row: int, *, least: int | None = None) -> Image.Image:
+        """The picture, upright RGB; `least` as of `upright`."""
+        with self.opened(row, least=least) as picture:
             return picture
 
     @contextlib.contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -178,9 +179,9 @@ def split_own(name: str, option: str) -> tuple[str, str | None]:
 def decoded_smaller(encoder: Encoder, pixels: str) -> Encoder:
     """The encoder, for which large JPEGs are decoded at an eighth, a quarter or half of their size: `decode=896`."""
     name = encoder.card.name
-    if not pixels.isdecimal() or not 1 <= int(pixels) <= 65_535:
+    if re.fullmatch("[1-9][0-9]{0,4}", pixels) is None:
         raise EncoderError(
-            f"{name}: decode={pixels!r} is no number of pixels from 1 to 65,535.",
+            f"{name}: decode={pixels!r} is no number of pixels from 1 to 99,999.",
             hint=f"{with_option(name, DECODE, '896')}: JPEGs keep 896 pixels of their shorter side, or more",
             code="decode-no-pixels",
         )

@@ -152,7 +152,7 @@ def _vectors(
         if isinstance(picture.data, ImageError):
             return picture.data
         try:
-            with opened(picture.data, picture.where) as image:
+            with opened(picture.data, picture.where, least=root.decoded_side) as image:
                 return preprocessed(root.preprocess, image, lambda: picture.where, encoder.card.name)
         except ImageError as fault:
             return fault

@@ -549,8 +549,8 @@ def _check_models(models: LibraryModels, *, of_products: bool) -> None:
         encoder.check_versioned("a library keeps its vectors")
     if not models.takes_texts and not of_products:
         warnings.warn(
-            f"{models.model} takes pictures, no texts: this library can be searched with a picture, not with words. "
-            f"Models that take both: {TEXT_MODELS}",
+            f"{models.model} takes pictures, no texts: words find names, places and captions of this library, not what "
+            f"its pictures show. Models that take both: {TEXT_MODELS}",
             stacklevel=3,
         )
 

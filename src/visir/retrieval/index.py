@@ -10,6 +10,7 @@ from __future__ import annotations
 import operator
 import re
 import shlex
+import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -428,14 +429,20 @@ class _Guarded(Finder[Vectors]):
         self.knows_its_rows = finder.knows_its_rows  # type: ignore[misc]
 
     def _ask(self, function: str, *given: Any) -> Any:
+        arrays = [getattr(each, name, None) for each in given for name in ("whole", "vectors")]
+        writable = [array for array in arrays if isinstance(array, np.ndarray) and array.flags.writeable]
+        before = [zlib.crc32(np.ascontiguousarray(array).data) for array in writable]
         try:
-            return getattr(self._finder, function)(*given)
+            answer = getattr(self._finder, function)(*given)
         except (VisirError, MemoryError):
             raise
         except Exception as fault:
             if function == "dump" and isinstance(fault, OSError) and fault.errno in DISK_REFUSALS:
                 raise  # a full disk, which is nobody's fault
             raise self._fault(f"its {function} fails: {type(fault).__name__}: {fault}", "kind-fails") from fault
+        if before != [zlib.crc32(np.ascontiguousarray(array).data) for array in writable]:
+            raise self._fault(f"its {function} writes into the vectors that it is given.", "kind-writes")
+        return answer
 
     def _fault(self, what: str, code: str) -> KindError:
         return KindError(f"{self._name}: {what}", hint=_MEND_KIND, code=code)
@@ -538,7 +545,13 @@ class StoredIndex(Index[Vectors]):
 
     def __init__(self, kind: Kind, state: IndexState[Vectors], settings: Any, folder: Path | None = None) -> None:
         self._kind, self.kind, self.exact = kind, kind.name, kind.exact
-        finder: Finder[Vectors] = kind.described()()
+        try:
+            finder: Finder[Vectors] = kind.described()()
+        except (VisirError, MemoryError):
+            raise
+        except Exception as fault:
+            reason = f"kind of index {kind.name!r}: it cannot be made: {type(fault).__name__}: {fault}"
+            raise KindError(reason, hint=_MEND_KIND, code="kind-fails") from fault
         is_own = type(finder).__module__.startswith("visir.")
         self._finder: Finder[Vectors] = finder if is_own else _Guarded(kind, finder)
         self._keeps_a_file = type(finder).dump is not Finder.dump

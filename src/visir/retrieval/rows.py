@@ -474,7 +474,9 @@ class Rows(Generic[Vectors]):
 
     def compared(self, first: int = 0) -> Any:
         """Return the (n, d) dense vectors of the rows from `first` on as they are compared, float32 in memory."""
-        return np.concatenate([*self.blocks(first)])
+        form: Any = self.form
+        blocks = [*self.blocks(first)]
+        return np.concatenate(blocks) if blocks else form.compared(self, np.arange(0))
 
     def blocks(self, first: int = 0) -> Iterator[Any]:
         """Yield them block by block."""

@@ -129,9 +129,10 @@ def encode_queries(
             raise EncoderError("texts and pictures need a model.", hint="visir.search(vectors, model, query)")
         if items.places is not None:
             reader = ImageReader(items)
+            least = encoder.root_encoder("image").decoded_side if "image" in encoder.modalities else None
             for row, path in enumerate(items.places["path"].to_pylist()):
                 if path is not None:
-                    pictures[items.ids[row].as_py()] = reader.open(row)
+                    pictures[items.ids[row].as_py()] = reader.open(row, least=least)
     if encoder is not None:
         _check_takes(encoder, bool(texts), bool(pictures))
         if encoder.form == "sparse":

@@ -593,12 +593,22 @@ def check_models(recipe: Settings, source: object, changes: Sequence[str | Chang
     """Check that a recipe from a file names no model that runs code or asks an address which `changes` do not name."""
     if not isinstance(source, (str, Path)):
         return
+    given = set[str]()
     for change in changes:
         value = (Change.parse(change) if isinstance(change, str) else change).value
-        for name in value if isinstance(value, (list, tuple)) else [value]:
-            name_model(expand(str(name)))
+        given |= {expand(str(name)) for name in (value if isinstance(value, (list, tuple)) else [value])}
+    for name in given:
+        name_model(name)
     for name in map(expand, _models(recipe.model_dump())):
         check_code(name, source, f"--set {key}={name} (or the key that it is for)")
+    data = getattr(recipe, "data", None) or Data()
+    for place in (data.collection, *([data.images] if isinstance(data.images, str) else data.images or ())):
+        if "://" in place and expand(place) not in given:
+            raise ConfigurationError(
+                f"{source}: its data are at {place}, an address, and nobody has said here that it may be asked.",
+                hint=f"if you know that address, and trust who made {source}: --data {place}",
+                code="data-address-nobody",
+            )
 
 
 def _models(values: Mapping[str, Any], *, all_keys: bool = False) -> Iterator[str]:

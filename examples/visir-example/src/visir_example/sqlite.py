@@ -45,7 +45,11 @@ class SqliteEngine(Engine):
         engine._write("BEGIN IMMEDIATE")
         engine._write("CREATE TABLE IF NOT EXISTS visir_marks (name TEXT PRIMARY KEY, mark TEXT)")
         columns = "".join(f", {space.name} BLOB" for space in spaces)
-        engine._write(f"CREATE TABLE {engine.table} (id TEXT PRIMARY KEY, generation INTEGER{columns})")
+        try:
+            engine._write(f"CREATE TABLE {engine.table} (id TEXT PRIMARY KEY, generation INTEGER{columns})")
+        except BaseException:
+            engine.close()  # nobody else has it yet
+            raise
         return engine
 
     def exists(self):
