@@ -193,8 +193,8 @@ def test_torchrun_trains_with_two_processes_and_one_writes(recipe: Path, tmp_pat
 def test_a_finished_training_is_gone_on_with_and_keeps_its_page(recipe: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     for more in ([], ["--resume"]):
-        done = CliRunner().invoke(app, ["train", str(recipe), "--out", str(out), *more], catch_exceptions=False)
+        done = CliRunner().invoke(app, [str(recipe), "--out", str(out), *more], catch_exceptions=False)
         assert done.exit_code == 0 and (out / "training.html").is_file()
         (out / "training.html").unlink() if more else None
-    done = CliRunner().invoke(app, ["train", str(recipe), "--out", str(out), "--resume"], catch_exceptions=False)
+    done = CliRunner().invoke(app, [str(recipe), "--out", str(out), "--resume"], catch_exceptions=False)
     assert done.exit_code == 0 and (out / "training.html").is_file()
