@@ -33,7 +33,7 @@ CEILINGS: dict[str, tuple[int, int]] = {
     "retrieval": (
         44,
         15_430,
-    ),  # all loops without a compiler too; recall=; runs of other tools, their shifted fields; kinds of others; shares of words
+    ),  # all loops without a compiler too; recall=; runs of others, shifted fields; kinds of others; shares of words
     "evaluation": (
         52,
         17_790,
