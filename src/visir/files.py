@@ -9,6 +9,7 @@ import errno
 import gzip
 import hashlib
 import io
+import json
 import lzma
 import mmap
 import os
@@ -192,6 +193,38 @@ def read_json(path: str | Path) -> Any:
         raise VisirError(
             f"{path}: not valid JSON: {fault}", hint="is the download complete? compare its size", code="not-valid-json"
         ) from fault
+
+
+def check_keys_once(path: str | Path, data: bytes, value: Any, error: type[VisirError]) -> None:
+    """Check that no object of a JSON file, read as `value`, has a key twice: of the two only the last was read."""
+    # Every key has a colon. So where the file has no more of them than what was read, nothing was lost; only other
+    # files are parsed once more, slowly.
+    waiting: list[Any]
+    colons, waiting = data.count(b":"), [[value]]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, str):
+            colons -= part.count(":")
+            continue
+        if isinstance(part, dict):
+            colons -= len(part) + "".join(part).count(":")
+            part = part.values()
+        waiting += [inner for inner in part if isinstance(inner, (str, dict, list))]
+    if colons == 0 and b"\\u003" not in data:  # a colon that is written as its number
+        return
+
+    def checked(pairs: list[tuple[str, Any]]) -> None:
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise error(
+                    f"{path}: the key {key!r} is twice in one object.",
+                    hint="leave one of the two out, or join what they hold",
+                    code="key-twice",
+                )
+            seen.add(key)
+
+    json.loads(data.removeprefix(b"\xef\xbb\xbf"), object_pairs_hook=checked)
 
 
 def parse_toml(text: str, place: object) -> dict[str, Any]:

@@ -18,8 +18,8 @@ LEDGER: Any = importlib.import_module("ledger")
 CEILINGS: dict[str, tuple[int, int]] = {
     "core": (
         21,
-        2_820,
-    ),  # wiring.py, every folder opens; compressed files, hints at both doors; loops ready, ahead, and as Python
+        2_850,
+    ),  # wiring.py, every folder opens; compressed files, hints at both doors; loops as Python; keys twice in JSON
     "stats": (7, 2_070),  # the one place for intervals and p-values; a third of it says what each assumes; places
     "storage": (7, 2_590),  # forged values are damage at each door; folders for others
     "records": (13, 4_950),  # catalogues with pictures, paths and variants; what each field of a protocol means
@@ -32,8 +32,8 @@ CEILINGS: dict[str, tuple[int, int]] = {
     "robustness + shortcuts": (26, 4_250),
     "retrieval": (
         44,
-        15_350,
-    ),  # all loops without a compiler too; recall=; runs of other tools; kinds of others are guarded; shares of words
+        15_430,
+    ),  # all loops without a compiler too; recall=; runs of others, shifted fields; kinds of others; shares of words
     "evaluation": (
         52,
         17_790,

@@ -19,7 +19,7 @@ from engine_places import PLACES, SERVERS, Place, truth
 from index_data import MAKE, PARTS, TRUTH, random_dense, same_run, vectors
 
 from refusals import refused
-from visir.errors import EmbeddingError, RunError
+from visir.errors import ConfigurationError, EmbeddingError, RunError
 from visir.retrieval.filtered import FilteredIndex, search_among
 from visir.retrieval.index import read_index
 from visir.retrieval.kinds import build_index, open_index
@@ -276,7 +276,7 @@ def test_both_forms_in_one_request_are_the_two_searches_fused(
         truth(dense.select(left), "dense", queries[0], 20),
         truth(sparse.select(left), "sparse", queries[1], 20),
     ]
-    with refused(RunError, "-1", code="constant-reciprocal-rank-fusion", hint=False):
+    with refused(ConfigurationError, "constant", "-1"):
         mixed.search(*queries, 10, constant=-1, weights=weights)
     run = mixed.search(*queries, 10, depth=20, constant=60, weights=weights)
     for query in queries[0].ids.to_pylist():

@@ -6,6 +6,7 @@ import gzip
 from pathlib import Path
 
 import numpy as np
+import pandas
 import pyarrow as pa
 import pytest
 import pytrec_eval
@@ -224,3 +225,89 @@ def test_a_run_is_packed_as_its_name_says(name: str, tmp_path: Path) -> None:
     assert_identical(formats.read_run(tmp_path / name, task="t2i", gallery=GALLERY), toy(np.float64), all_of_it=False)
     with refused(RunError, "run.parquet.gz", code="parquet-packed-already-not"):
         formats.write_run(toy(), tmp_path / "run.parquet.gz")
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("q1\tQ0\tcat 3\t1\t0.9\tmy tag\nq1\tQ0\tb\t2\t0.8\tmy tag\n", ["cat 3", "b"]),
+        ("q1\tcat 3\t0.9\nq1\tb\t0.8\n", ["cat 3", "b"]),
+        ("q1\tQ0\tcat 3\t1\t0.9\nq1\tQ0\tb\t2\t0.8\n", ["cat 3", "b"]),
+        ("q1 Q0 a 1 0.9 my long tag 2\nq1 Q0 b 2 0.8 my long tag 2\n", ["a", "b"]),
+        ("q1 Q0 a\t1\t0.9 t\nq1 Q0 b\t2\t0.8 t\n", ["a", "b"]),
+        ("q1 Q0 a 1 0.9 t\rq1 Q0 b 2 0.8 t\r", ["a", "b"]),
+        ("q1 Q0 a 1 0.9 t\r\nq1 Q0 b 2 0.8 t\rq1 Q0 c 3 0.7 t", ["a", "b", "c"]),
+    ],
+)
+def test_tabs_words_of_a_tag_and_line_ends(tmp_path: Path, text: str, answer: list[str]) -> None:
+    (tmp_path / "run.trec").write_bytes(text.encode())
+    assert formats.read_run(tmp_path / "run.trec").top("q1", 9) == answer
+    (tmp_path / "unnamed").write_bytes(text.encode())
+    assert formats.run_form(tmp_path / "unnamed") == (
+        "" if len(text.split("\n")[0].split("\t")) in (3, 5) and "Q0 a" not in text else "trec"
+    )
+
+
+@pytest.mark.parametrize("line", ["q1 Q0 cat 3 1 0.9 t", "q1 Q0 cat 3 4 1 0.9 t", "a 1 Q0 5 1 0.9 t"])
+def test_an_id_with_a_space_is_refused_with_its_line(tmp_path: Path, line: str) -> None:
+    (tmp_path / "run.trec").write_text(f"q0 Q0 a 1 0.9 t\n{line}\n")
+    with refused(RunError, "line 2", line, code="fields-shifted", hint="tabs"):
+        formats.read_run(tmp_path / "run.trec")
+
+
+def test_ids_of_json_lines_are_texts_whatever_their_types(tmp_path: Path) -> None:
+    file = tmp_path / "run.jsonl"
+    rows = [
+        '"query_id": 1, "document_id": "a"',
+        '"query_id": "1", "document_id": 7',
+        '"query_id": 1.0, "document_id": 8',
+    ]
+    notes = ["1", '"x"', "[2]"]
+    file.write_text(
+        "".join(f'{{{ids}, "score": {s}, "n": {n}}}\n' for ids, s, n in zip(rows, (3, 2.5, '"1"'), notes, strict=True))
+    )
+    assert formats.read_run(file).to_dict() == {"1": {"a": 3.0, "7": 2.5, "8": 1.0}}
+    for value in ("null", "true", "[1]", '{"a": 1}'):
+        file.write_text(f'{{{rows[0]}, "score": 1}}\n{{"query_id": 2, "document_id": {value}, "score": 2}}\n')
+        with refused(RunError, "line 2", code="no-id-in-row"):
+            formats.read_run(file)
+    file.write_text(f'{{{rows[0]}, "score": 1}}\n{{{rows[1]}, "score": "high"}}\n')
+    with refused(RunError, "row 2", "high", hint=False):
+        formats.read_run(file)
+
+
+def test_scores_that_no_float_holds_are_refused() -> None:
+    with refused(RunError, "q", "a", code="score-too-large"):
+        formats.read_run({"q": {"b": 1, "a": 2**20000}})
+    with refused(RunError, "q", "a", code="score-too-large"):
+        formats.read_run([("q", "a", -(2**2000))])
+    with refused(RunError, "row 2", code="score-too-large"):
+        formats.read_run(pandas.DataFrame({"query_id": ["q", "q"], "document_id": ["a", "b"], "score": [1, 2**2000]}))
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ('{"q1": {"a": 0.9}, "q1": {"b": 0.5}}', "q1"),
+        ('{"q1" : {"a": 0.9, "b": 1, "a": 0.5}}', "a"),
+        ('{"q:1": {"a": 0.9}, "q2": {"b": 0.5}, "q\\u003a1": {}}', "q:1"),
+        ('{"q1": {"a:b": 0.9, "a\\u003ab": 0.5}}', "a:b"),
+    ],
+)
+def test_a_key_twice_in_json_is_refused(tmp_path: Path, text: str, key: str) -> None:
+    file = tmp_path / "file.json"
+    file.write_text(text)
+    with refused(RunError, "file.json", key, code="key-twice"):
+        formats.read_run(file)
+    file.write_text(text.replace("0.", ""))
+    with refused(CollectionError, "file.json", key, code="key-twice"):
+        read_qrels(file)
+
+
+@pytest.mark.parametrize(
+    "text", ['{"q:1": {"a:b": 1, "c": 2}}', '{"q\\u003a1": {"a:b": 1, "c": 2}}', '{ "q:1" : { "a:b" :1,\n"c" : 2 } }']
+)
+def test_colons_in_ids_are_no_keys(tmp_path: Path, text: str) -> None:
+    (tmp_path / "file.json").write_text(text)
+    assert formats.read_run(tmp_path / "file.json").to_dict() == {"q:1": {"c": 2.0, "a:b": 1.0}}
+    assert read_qrels(tmp_path / "file.json").to_dict() == {"q:1": {"a:b": 1.0, "c": 2.0}}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,6 +13,7 @@ from refusals import refused
 from visir.errors import ConfigurationError, RunError
 from visir.records import Gallery, Run
 from visir.retrieval.fusion import fuse
+from visir.retrieval.remote.index import HybridCollection
 
 DOCUMENTS = [f"d{i}" for i in range(8)]
 GALLERY = Gallery.of("image", DOCUMENTS)
@@ -120,3 +123,44 @@ def test_faults() -> None:
     other = Run.ranked("o", "t2i", ["q"], ["x"], [1.0], Gallery.of("image", ["x"]))
     with refused(RunError, code="other-candidates"):
         fuse({"a": A, "o": other})
+
+
+NUMBERS = [2**2000, -1.5, -1, float("inf"), float("nan"), "6", None, True]
+
+
+@pytest.mark.parametrize("value", NUMBERS)
+def test_the_constant_and_the_weights_are_finite_numbers_from_0(value: Any) -> None:
+    with refused(ConfigurationError, "k", "60"):
+        fuse({"a": A}, k=value)
+    with refused(ConfigurationError, "a"):
+        fuse({"a": A, "b": B}, weights={"a": value, "b": 1.0})
+    with refused(ConfigurationError, "constant"):
+        HybridCollection.search(object.__new__(HybridCollection), None, None, constant=value)  # type: ignore[arg-type]
+    assert fuse({"a": A}, k=0).answer("q")[0] == ("d1", 1.0)
+
+
+@pytest.mark.parametrize("depth", [0, -1, True, 2.5, "3"])
+def test_the_depth_is_a_whole_number_from_1(depth: Any) -> None:
+    with refused(ConfigurationError, "depth"):
+        fuse({"a": A}, depth=depth)
+    with refused(ConfigurationError, "depth"):
+        HybridCollection.search(object.__new__(HybridCollection), None, None, depth=depth)  # type: ignore[arg-type]
+    assert len(fuse({"a": A}, depth=np.int64(2)).answer("q")) == 2  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("weights", [1.0, (1.0,), ("1", 1), {"dense": 1.0, "sparse": 1.0}, None, (0, 0), (1, np.inf)])
+def test_weights_of_another_form(weights: Any) -> None:
+    with refused(ConfigurationError, "weight" if isinstance(weights, tuple) and len(weights) == 2 else "weights"):
+        HybridCollection.search(object.__new__(HybridCollection), None, None, weights=weights)  # type: ignore[arg-type]
+    if weights is not None and not isinstance(weights, dict):
+        with refused(ConfigurationError, "weights"):
+            fuse({"a": A, "b": B}, weights=weights)
+
+
+def test_all_faults_of_the_options_are_said_at_once() -> None:
+    with refused(ConfigurationError, "4 faults", "k", "-1", "depth", "0", "weight", "x", "z", "inf"):
+        fuse({"z": A}, k=-1, depth=0, weights={"z": np.inf, "x": 1})
+    with refused(ConfigurationError, "every weight is 0"):
+        fuse({"a": A, "b": B}, weights={"a": 0, "b": 0.0})
+    with refused(ConfigurationError, "3 faults", "depth", "constant", "weights"):
+        HybridCollection.search(object.__new__(HybridCollection), None, None, depth=0, constant=-1, weights=1.0)  # type: ignore[arg-type]

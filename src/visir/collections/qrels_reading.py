@@ -31,7 +31,7 @@ from visir.collections.tables import (
     table_rows,
 )
 from visir.errors import CollectionError, nearest, raise_faults
-from visir.files import find_file, is_comment, read_bytes, read_json, read_lines
+from visir.files import check_keys_once, find_file, is_comment, read_bytes, read_json, read_lines
 from visir.records import JUDGEMENTS, Collection, Qrels, show_id_forms
 from visir.remote import local_path
 
@@ -151,6 +151,7 @@ def _json_rows(path: Path, data: bytes, columns: dict[str, str | None]) -> Itera
         if plain_name(path).lower().endswith(".json") and data.count(b"\n") <= 1:
             raise CollectionError(f"{path}: not valid JSON: {fault}") from fault
         return _named(path, json_lines(path), columns)
+    check_keys_once(path, data, value, CollectionError)
     if isinstance(value, dict) and len(value) == 1 and isinstance(next(iter(value.values())), (dict, list)):
         inner = next(iter(value.values()))  # {"qrels": {…}}
         if next(iter(value)) in ("qrels", "judgements", "relevance") and inner:

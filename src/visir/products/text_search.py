@@ -260,7 +260,9 @@ def search(
     runs = {name: _run(part, gallery) for name, part in zip(names, parts, strict=True) if part.products}
     by_name = None if weights is None else dict(zip(names, weights, strict=True))
     if runs and by_name is not None:
-        by_name = {name: by_name[name] for name in runs}
+        left = {name: by_name[name] for name in runs}
+        # Where only systems of weight 0 answered, they are all there is.
+        by_name = left if any(left.values()) or len(left) == len(by_name) else None
     products = fuse(runs, fusion=fusion, weights=by_name, depth=k).answer(_QUERY) if runs else []
     name = f"{fusion}({', '.join(part.system for part in parts)})"
     changes = tuple(change for part in parts for change in part.changes)

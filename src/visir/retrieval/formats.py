@@ -17,11 +17,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from visir.collections.cells import id_of
+from visir.collections.qrels_reading import is_number
 from visir.collections.readers.names import gc_paused
 from visir.collections.tables import read_rows, sniffed_columns
 from visir.display import counted
 from visir.errors import CollectionError, MissingPackageError, RunError, VisirError
-from visir.files import is_comment, is_file, iter_lines, json_bytes, read_json, read_lines
+from visir.files import check_keys_once, is_comment, is_file, iter_lines, json_bytes, read_bytes, read_json, read_text
 from visir.parquet import read_table
 from visir.records import Gallery, Qrels, Run, strings
 from visir.records.columns import as_array
@@ -180,8 +182,14 @@ def _from_rows(rows: list[Any], where: str, place: Callable[[int], str], **about
     try:
         if (scores := np.array([score for _, _, score in rows], np.float64)).ndim > 1:
             raise TypeError("lists are no scores")
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         for query, document, (_, _, score) in zip(queries, documents, rows, strict=True):
+            if isinstance(score, int) and abs(score) >= 2**1024:
+                raise RunError(
+                    f"{where}, query {query!r}, document {document!r}: the score is too large for a number of 64 bits.",
+                    hint="scale the scores",
+                    code="score-too-large",
+                ) from None
             if not isinstance(score, int | float | np.number | None):
                 raise RunError(
                     f"{where}, query {query!r}, document {document!r}: the score is {score!r}, not a number.",
@@ -240,7 +248,7 @@ def _floats(values: NDArray[Any], column: str, where: str) -> NDArray[np.float64
     """A column of numbers; those of a text table are texts."""
     try:
         return values.astype(np.float64)
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         for row, value in enumerate(values, 1):
             _number(where, f"row {row}", column, value)
         raise
@@ -407,8 +415,8 @@ def _read_trec(path: str | Path, *, order: Order = "rank", name: str | None = No
     """Read a TREC run: `query Q0 document rank score tag` on each line; what follows the tag is ignored."""
     # Without a tag, or of three columns as well: `query document rank` where every query's are 1, 2, … (MS MARCO), else
     # `query document score`.
-    given = enumerate(read_lines(path), 1)
-    lines = [(number, line.split()) for number, line in given if line.strip() and not is_comment(line, is_trec)]
+    given = enumerate(read_text(path).replace("\r\n", "\n").replace("\r", "\n").split("\n"), 1)
+    lines = [(number, _cells(line)) for number, line in given if line.strip() and not is_comment(line, is_trec)]
     width = min(len(lines[0][1]), 6) if lines else 6
     for number, fields in lines:
         if width not in (3, 5, 6) or min(len(fields), 6) != width:
@@ -416,6 +424,14 @@ def _read_trec(path: str | Path, *, order: Order = "rank", name: str | None = No
                 f"{path}, line {number}: {len(fields)} fields; a TREC run has six: query Q0 document rank score tag.",
                 hint="also read: query document rank, and tables (.csv, .tsv, .jsonl) with names of columns; ids with "
                 "spaces cannot be written in this format: use one of these, or Parquet",
+            )
+        if len(fields) > 6 and is_number(fields[5]):  # a rank, a score and one more: where an id ends is not known
+            raise RunError(
+                f"{path}, line {number}: {len(fields)} fields, and the sixth is the number {fields[5]}; a TREC run has "
+                f"six: query Q0 document rank score tag. The line is {' '.join(fields)[:200]!r}.",
+                hint="if an id has spaces, separate the fields by tabs, or use a table (.csv, .tsv, .jsonl) or "
+                "Parquet; if the tag begins with a number, leave its spaces out",
+                code="fields-shifted",
             )
     document, score = (1, 2) if width == 3 else (2, 4)
 
@@ -443,6 +459,18 @@ def _read_trec(path: str | Path, *, order: Order = "rank", name: str | None = No
     )
 
 
+def _cells(line: str) -> list[str]:
+    """The fields of a line of a run: between tabs, where these alone make a run of it, else between white space."""
+    fields = line.split()
+    if "\t" not in line or " " not in line:
+        return fields
+    cells = [cell.strip() for cell in line.split("\t")]
+    if len(cells) == len(fields) or not all(cells):
+        return fields
+    is_run = len(cells) >= 5 or (len(cells) == 3 and " " not in cells[0])
+    return cells if is_run and is_number(cells[min(len(cells), 5) - 1]) else fields
+
+
 def _are_ranks(queries: list[str], texts: list[str]) -> bool:
     """Whether the numbers of each query are 1, 2, … or 0, 1, …, in any order."""
     if not all(text.isdecimal() for text in texts):
@@ -459,7 +487,30 @@ def _are_ranks(queries: list[str], texts: list[str]) -> bool:
 
 def _read_rows(path: str | Path, *, order: Order = "rank", **about: Any) -> Run:
     """Read a text table or JSON lines with columns that are known."""
-    return _from_file(pa.Table.from_pylist([row for _, row in read_rows(Path(path))]), path, order, **about)
+    rows = list(read_rows(Path(path)))
+    names = list(rows[0][1]) if rows else []
+    used = {next((name for name in known if name in names), ""): column for column, known in _COLUMNS.items()}
+    columns: dict[str, Any] = {}
+    for name in names:
+        # Numbers as ids are texts; columns that no one asks for may hold anything.
+        if used.get(name) in ("query_id", "document_id"):
+            columns[name] = [one if type(one := row.get(name)) is str else _id(path, place, one) for place, row in rows]
+        elif name in used:
+            try:
+                columns[name] = [float(row[name]) for _, row in rows]
+            except (KeyError, OverflowError, TypeError, ValueError):  # which row it is
+                at = enumerate(rows, 1)
+                columns[name] = [_number(path, f"row {n}", used[name], row.get(name)) for n, (_, row) in at]
+        else:
+            columns[name] = pa.nulls(len(rows))
+    return _from_file(pa.table(columns), path, order, **about)
+
+
+def _id(path: str | Path, place: str, value: object) -> str:
+    try:
+        return id_of(value)
+    except TypeError as fault:
+        raise RunError(f"{path}, {place}: {fault}.", hint="give every row its two ids", code="no-id-in-row") from None
 
 
 def _from_file(table: pa.Table, path: str | Path, order: Order, *, name: str | None = None, **about: Any) -> Run:
@@ -506,16 +557,22 @@ def write_qrels(qrels: Qrels, path: str | Path, *, replace: bool = False) -> Non
 
 def is_trec(line: str) -> bool:
     """Whether a line is one of a TREC run: six fields or more, the fourth a rank and the fifth a number."""
-    fields = line.split()
+    fields = _cells(line)
     try:
         return len(fields) >= 6 and float(fields[3]) >= 0 and float(fields[4]) == float(fields[4])
     except ValueError:
         return False
 
 
-def _number(path: str | Path, place: str, field: str, text: str) -> float:
+def _number(path: str | Path, place: str, field: str, text: Any) -> float:
     try:
         return float(text)
+    except OverflowError:
+        raise RunError(
+            f"{path}, {place}: the {field} is too large for a number of 64 bits.",
+            hint="scale the scores",
+            code="score-too-large",
+        ) from None
     except (TypeError, ValueError):
         hint = "decimals have a point" if "," in str(text) else ""
         raise RunError(f"{path}, {place}: the {field} {text!r} is not a number.", hint=hint) from None
@@ -588,6 +645,7 @@ def _read_json(path: str | Path, *, name: str | None = None, **about: Any) -> Ru
             raise RunError(f"{path}: damaged ({type(fault).__name__}: {fault}).", hint="copy it again") from fault
     if not isinstance(given, dict) or not all(isinstance(answer, dict) for answer in given.values()):
         raise RunError(f"{path}: expected an object of objects, {{query: {{document: score}}}}.")
+    check_keys_once(path, read_bytes(path), given, RunError)
     return _from_dict(given, str(path), name=name or Path(path).stem, **about)
 
 
@@ -694,14 +752,14 @@ def run_form(path: str | Path) -> str:
 
 
 def _has_three(line: str) -> bool:
-    fields = line.split()
+    fields = _cells(line)
     return len(fields) == 3 and fields[2].replace(".", "", 1).lstrip("-").isdecimal()
 
 
 def _first_line(path: str | Path) -> str:
     """The first line of a text after comments; "" for what is no text in UTF-8."""
     try:
-        lines = (line.decode("utf-8") for line in iter_lines(path)) if is_file(path) else iter(())
+        lines = (line.decode("utf-8").partition("\r")[0] for line in iter_lines(path)) if is_file(path) else iter(())
         return next((line for line in lines if line.strip() and not is_comment(line, is_trec)), "")
     except (VisirError, UnicodeDecodeError, OSError, ValueError):  # or no name that a file can have
         return ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from numbers import Real
 from typing import Literal, get_args
 
 import numpy as np
@@ -46,14 +47,15 @@ def fuse(
         fusion: "rrf" (Cormack, Clarke and Büttcher, SIGIR 2009): score(d) = Σ over systems w / (k + rank of d), ranks
             from 1. It does not use the scores, so it can join a cosine and a sum of word weights. "weighted":
             score(d) = Σ over systems w · s(d), where s is the score after `normalisation`.
-        weights: The weight w of each system, at least 0; None is 1 for "rrf" and 1 / number of systems for "weighted".
+        weights: The weight w of each system, at least 0, one above it; None is 1 for "rrf" and 1 / number of systems
+            for "weighted".
         normalisation: How "weighted" scales the scores of a query. "maximum": score / best score, and 0 for scores
             below 0; 0 stays 0, and the depth of the list has no influence. "minmax": (score - worst) / (best - worst)
             of the list, so the last answer always gets 0. "z": (score - mean) / standard deviation of the list. Under
             "minmax" and "z" a deeper list changes every fused score. So all pages of an answer need lists of one depth,
             or page 2 does not continue page 1.
-        k: The constant of "rrf".
-        depth: The number of documents per query; None is the largest depth of the runs.
+        k: The constant of "rrf", a finite number from 0.
+        depth: The number of documents per query, from 1; None is the largest depth of the runs.
 
     Raises:
         ConfigurationError: Options are wrong; the message lists every fault.
@@ -68,7 +70,7 @@ def fuse(
         >>> [(document, round(score, 3)) for document, score in fused.answer("q")]
         [('a', 0.833), ('c', 0.5), ('b', 0.333)]
     """
-    _check(runs, fusion, normalisation, weights)
+    _check(runs, fusion, normalisation, weights, k, depth)
     first = next(iter(runs.values()))
     queries = pc.unique(pa.concat_arrays([run.queries for run in runs.values()]))
     queries = queries.take(pc.sort_indices(queries))
@@ -99,7 +101,7 @@ def fuse(
     score = np.zeros(len(pair))
     np.add.at(score, inverse, gain)  # in the order of the systems, so that equal parts give equal sums
     query, document = pair // len(documents), pair % len(documents)
-    deep = depth or max(run.depth for run in runs.values())
+    deep = max(run.depth for run in runs.values()) if depth is None else int(depth)
     order = np.lexsort((document, -score, query))
     counts = np.bincount(query, minlength=len(queries))
     rank = np.arange(len(query)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -149,7 +151,33 @@ def normalised(run: Run, normalisation: Normalisation) -> tuple[NDArray[np.float
     return (scores - mean[query]) / spread[query], (last - mean) / spread
 
 
-def _check(runs: Mapping[str, Run], fusion: str, normalisation: str, weights: Mapping[str, float] | None) -> None:
+def constant_faults(constant: object, name: str) -> list[str]:
+    """What is wrong with the constant of reciprocal rank fusion."""
+    return [] if _at_least_0(constant) else [f"{name} must be a finite number from 0, not {constant!r} ({K} is usual)"]
+
+
+def weight_faults(weights: Mapping[str, object]) -> list[str]:
+    """What is wrong with the weights of rankings."""
+    faults = []
+    for name, value in weights.items():
+        if not _at_least_0(value):
+            below = isinstance(value, Real) and value < 0
+            faults.append(f"the weight of {name!r} is {value!r}, {'below 0' if below else 'not a finite number'}")
+    if weights and not faults and not any(weights.values()):
+        faults.append("every weight is 0: one must be above it")
+    return faults
+
+
+def _at_least_0(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return False
+    try:
+        return 0 <= float(value) < np.inf
+    except OverflowError:
+        return False
+
+
+def _check(runs: Mapping[str, Run], fusion: str, normalisation: str, weights: object, k: object, depth: object) -> None:
     if not runs:
         raise RunError("there is no run to fuse.", hint="give at least one", code="no-run-fuse")
     faults = []
@@ -157,10 +185,15 @@ def _check(runs: Mapping[str, Run], fusion: str, normalisation: str, weights: Ma
                                  ("normalisation", normalisation, get_args(Normalisation))):  # fmt: skip
         if value not in allowed:
             faults.append(f"unknown {kind} {value!r} ({nearest(str(value), allowed)})")
-    if weights is not None:
+    faults += constant_faults(k, "k")
+    if depth is not None and (fault := depth_fault(depth, "depth")):
+        faults.append(fault)
+    if isinstance(weights, Mapping):
         faults += [f"no weight for {name!r}" for name in runs if name not in weights]
         faults += [f"a weight for {name!r}, which is no run" for name in weights if name not in runs]
-        faults += [f"the weight of {name!r} is {value}, below 0" for name, value in weights.items() if not value >= 0]
+        faults += weight_faults(weights)
+    elif weights is not None:
+        faults.append(f"weights must be {{name of a run: weight}}, not {weights!r}")
     raise_faults(ConfigurationError, "fusion", faults, hint="mend the options above")
     names = list(runs)
     for name in names[1:]:

@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from visir.display import brief, counted
-from visir.errors import ConfigurationError, EmbeddingError, RunError, nearest
+from visir.errors import ConfigurationError, EmbeddingError, RunError, nearest, raise_faults
 from visir.plugins import load_target
 from visir.progress import Progress
 from visir.records import (
@@ -41,8 +41,8 @@ from visir.records import (
     modality_of,
     strings,
 )
-from visir.retrieval.answers import Hits, check_depth, run_of
-from visir.retrieval.fusion import fuse
+from visir.retrieval.answers import Hits, depth_fault, run_of
+from visir.retrieval.fusion import constant_faults, fuse, weight_faults
 from visir.retrieval.index import (
     BUILD_AGAIN,
     INDEX,
@@ -932,15 +932,13 @@ class HybridCollection:
     ) -> Run:
         """Return the best `k` documents of each query by the fused ranks of the dense and the sparse search."""
         # A query without a term is answered by its dense vector alone.
+        faults = [fault for fault in (depth_fault(depth, "depth"),) if fault] + constant_faults(constant, "constant")
+        if isinstance(weights, tuple | list) and len(weights) == 2:
+            faults += weight_faults(dict(zip(SHAPES, weights, strict=False)))
+        else:
+            faults.append(f"weights must be two numbers, of the dense and the sparse list, not {weights!r}")
+        raise_faults(ConfigurationError, "hybrid search", faults, hint="mend the options above")
         state, settings = self._storage.state, searching(self._kind, self._storage.settings, options)
-        check_depth(depth, "depth")
-        if len(weights) != 2 or not all(0 < weight < np.inf for weight in weights):
-            raise RunError(f"weights are two numbers greater than 0, of the dense and the sparse list, not {weights}.")
-        if not constant >= 0:
-            raise RunError(
-                f"constant={constant}: the constant of reciprocal rank fusion is a number from 0.",
-                code="constant-reciprocal-rank-fusion",
-            )
         ordered = in_order(DENSE, dense, self._dense, state.size, k)
         deep = min(depth, state.size)
         check_answers(deep, settings)
