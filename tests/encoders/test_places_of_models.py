@@ -11,7 +11,7 @@ import pytest
 import visir
 from refusals import refused
 from visir.encoders.checkpoints import save_part, write_description
-from visir.encoders.loading import split_rule
+from visir.encoders.loading import split_own
 from visir.encoders.models.joined import JoinedTexts
 from visir.errors import EncoderError
 from visir.options import split_mark, with_option
@@ -26,7 +26,7 @@ def save_joined(folder: Path, *parts: str) -> str:
 def test_a_question_mark_in_a_path_is_no_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     name = save_joined(tmp_path / "holidays?" / "mo?del", "bow:64", "bow:32")
     assert visir.load(name).dimension == 96
-    assert split_rule(f"{name}?compose=text")[0] == name
+    assert split_own(f"{name}?compose=text", "compose")[0] == name
     assert with_option(name, "compose", "text") == f"{name}?compose=text"
     with refused(EncoderError, "joined", code="checkpoint-kind-no-options"):
         visir.load(f"{name}?dimension=8")

@@ -103,7 +103,8 @@ def test_a_library_goes_to_a_server_and_back_and_answers_the_same(
     assert said(at)["settings"] == {} and said(at)["kinds"]["captions"] == "exact"
     assert answers(at) == local and check(at) == []
     names_there = sorted(path.name for path in at.iterdir())
-    assert names_there == ["captions", "dense", said(at)["database"], "sparse", "thumbnails", "visir.json"]
+    words = said(at)["words"]["place"]
+    assert names_there == ["captions", "dense", said(at)["database"], "sparse", "thumbnails", "visir.json", words]
 
 
 def test_a_library_goes_to_milvus_and_away_and_answers_the_same(

@@ -379,3 +379,17 @@ def test_a_plain_folder_takes_the_place_of_an_empty_one_alone(tmp_path: Path) ->
         (folder / "weights").write_text("half of it")
         raise KeyboardInterrupt
     assert sorted(path.name for path in tmp_path.iterdir()) == ["beside", "empty"]
+
+
+def test_a_writer_that_comes_second_with_the_very_same_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    box, rename = tmp_path / "box", Path.rename
+
+    def late(path: Path, target: Path) -> Path:
+        if Path(target) == box:
+            shutil.copytree(path, box)  # the other writer is a moment ahead
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", late)
+    with new_folder(box, BOX) as change:
+        change.write("a.txt", b"the same")
+    assert (box / "a.txt").read_bytes() == b"the same" and [path.name for path in tmp_path.iterdir()] == ["box"]

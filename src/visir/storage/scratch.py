@@ -322,7 +322,8 @@ def _swap(scratch: Scratch, target: Path) -> None:
     # Killed or interrupted in between, it is the old folder or the new one that is there; the next writer in this place
     # does the rest.
     path, new, old = scratch.path, scratch.path / NEW, scratch.path / OLD
-    scratch.claims.note(swap=target.name, manifest=_digest(new))
+    digest = _digest(new)
+    scratch.claims.note(swap=target.name, manifest=digest)
     try:
         if target.is_dir():
             status = target.stat()
@@ -341,8 +342,10 @@ def _swap(scratch: Scratch, target: Path) -> None:
                     raise
         else:
             new.rename(target)
-    except BaseException:
+    except BaseException as fault:
         _finish_swap(path, scratch.claims)
+        if isinstance(fault, OSError) and digest and _digest(target) == digest:
+            return  # another writer has put the very same there
         raise
     to_disk(target.parent)
     _remove_old(old, target)
