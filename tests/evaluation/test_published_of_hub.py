@@ -133,3 +133,118 @@ def test_files_of_the_cache_of_the_hub_are_links(tmp_path: Path) -> None:
     blob.write_text(MTEB)
     (snapshot / "README.md").symlink_to(blob)
     assert load(snapshot).systems == ("a-model",)
+
+
+def _card(tmp_path: Path, *results: str) -> Path:
+    """A card with results: "dataset; task; metrics", each a flow mapping of YAML."""
+    lines = ["---", "model-index:", "- name: a-model", "  results:"]
+    for result in results:
+        dataset, task, metrics = result.split("; ")
+        lines += [f"  - dataset: {dataset}", f"    task: {task}", f"    metrics: {metrics}"]
+    (tmp_path / "README.md").write_text("\n".join([*lines, "---", ""]))
+    return tmp_path / "README.md"
+
+
+FLICKR, TASK = "{name: Flickr30k, type: nlphuji/flickr30k}", "{type: retrieval, name: Text to image}"
+
+
+def test_data_sets_of_one_name_stay_apart(tmp_path: Path) -> None:
+    card = _card(
+        tmp_path,
+        f"{FLICKR}; {{type: retrieval, name: Image to text}}; [{{type: recall, name: R@1, value: 88}}]",
+        f"{FLICKR}; {TASK}; [{{type: recall, name: R@1, value: 68}}]",
+        "{name: Flickr30k, type: other/flickr30k-cn}; {type: retrieval, name: Text to image}; "
+        "[{type: recall, name: R@1, value: 68.7}, {type: recall, name: R@5, value: 90.1}]",
+    )
+    assert {row.collection: row.values for row in load(card).rows} == {
+        "Flickr30k, nlphuji/flickr30k": {"i2t": {"R@1": 88}, "t2i": {"R@1": 68}},
+        "Flickr30k, other/flickr30k-cn": {"t2i": {"R@1": 68.7, "R@5": 90.1}},
+    }
+
+
+@pytest.mark.parametrize("key", ["revision", "config", "split"])
+def test_parts_of_a_data_set_stay_apart(key: str, tmp_path: Path) -> None:
+    results = [f"{{name: F, {key}: {part}}}; {TASK}; [{{type: R@1, value: {value}}}]" for part, value in
+               (("one", 20), ("two", 30))]  # fmt: skip
+    assert {row.collection: row.values["t2i"]["R@1"] for row in load(_card(tmp_path, *results)).rows} == {
+        "F, one": 20,
+        "F, two": 30,
+    }
+
+
+def test_tasks_of_a_data_set_stay_apart(tmp_path: Path) -> None:
+    metrics = "[{type: R@1, value: 20}]"
+    results = [f"{FLICKR}; {{type: retrieval, name: {name} text-to-image retrieval}}; {metrics}" for name in
+               ("Zero-shot", "Fine-tuned")]  # fmt: skip
+    assert load(_card(tmp_path, *results)).collections == (
+        "Flickr30k, zero shot retrieval",
+        "Flickr30k, fine tuned retrieval",
+    )
+
+
+@pytest.mark.parametrize("value", ["-3", "101", "750.5", "1e300", "1.0e+300", "9" * 400, ".nan", ".inf"])
+def test_values_that_cannot_be_are_counted(value: str, tmp_path: Path) -> None:
+    metrics = f"[{{type: R@1, value: {value}}}, {{type: R@5, value: 80}}]"
+    table = load(_card(tmp_path, f"{FLICKR}; {TASK}; {metrics}"))
+    assert table.row().values == {"t2i": {"R@5": 80}}
+    assert [int(note.split()[0]) for note in table.notes] == [1]
+
+
+def test_a_rank_may_be_above_100(tmp_path: Path) -> None:
+    table = load(_card(tmp_path, f"{FLICKR}; {TASK}; [{{type: mean_rank, value: 130}}, {{type: rsum, value: 480.5}}]"))
+    assert table.row().values == {"t2i": {"mean_rank": 130, "rsum": 480.5}}
+
+
+def test_shares_of_two_units_are_left_out(tmp_path: Path) -> None:
+    mixed = "[{type: R@1, value: 0.58}, {type: R@5, value: 80.1}, {type: mrr, value: 70}]"
+    weak = "[{type: R@1, value: 0.58}, {type: R@5, value: 2.9}, {type: R@10, value: 5.6}]"
+    table = load(_card(tmp_path, f"{FLICKR}; {TASK}; {mixed}", f"{{name: COCO}}; {TASK}; {weak}"))
+    assert table.row(collection="Flickr30k").values == {"t2i": {"mrr": 70}}
+    assert table.row(collection="COCO").values == {"t2i": {"R@1": 0.58, "R@5": 2.9, "R@10": 5.6}}
+    assert [note.split()[0] for note in table.notes] == ["2"] and "mix" in table.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("metric", "task", "label"),
+    [
+        ("type: recall, name: t2i R@1", "t2i", "R@1"),
+        ("type: text_to_image_recall@1", "t2i", "R@1"),
+        ("type: image_retrieval_recall@1", "t2i", "R@1"),
+        ("type: text_retrieval_recall@1", "i2t", "R@1"),
+        ("type: Image-to-text R@5", "i2t", "R@5"),
+        ("type: recall_at_1", "Retrieval", "recall@1"),
+        ("type: cosine_accuracy@1, name: Cosine Accuracy@1", "Retrieval", "hit@1"),
+        ("type: cosine_ndcg@10, name: Cosine Ndcg@10", "Retrieval", "ndcg@10"),
+    ],
+)
+def test_usual_names_are_read(metric: str, task: str, label: str, tmp_path: Path) -> None:
+    table = load(_card(tmp_path, f"{FLICKR}; {{type: Retrieval}}; [{{{metric}, value: 37.8}}]"))
+    assert table.row().values == {task: {label: 37.8}}
+    assert any("share of queries only where" in note for note in table.notes) == (label == "recall@1")
+
+
+def test_the_caller_says_the_direction_of_a_task(tmp_path: Path) -> None:
+    pictures = visir.records.Collection.build(
+        "pictures", images={"id": ["a", "b"]}, captions={"id": ["q1", "q2"], "text": ["x", "y"], "image_id": ["a", "b"]}
+    )
+    run = {"q1": {"a": 2, "b": 1}, "q2": {"a": 2, "b": 1}}
+    evaluation = visir.evaluate(pictures, {"t2i": run}, tasks="t2i", measures=["R@1"])
+    card = _card(tmp_path, f"{FLICKR}; {{type: Retrieval}}; [{{type: R@1, value: 50.0}}]")
+    with pytest.raises(VisirError, match="nothing is published") as fault:
+        visir.explain(evaluation, card)
+    assert "Retrieval; --direction t2i" in fault.value.hint
+    assert visir.explain(evaluation, card, direction="t2i").best.fits
+
+
+def test_what_is_not_on_the_disk_is_said(tmp_path: Path) -> None:
+    with pytest.raises(VisirError, match="not fetched") as fault:
+        load("openai/clip-x")
+    assert "hf download openai/clip-x README.md --local-dir DIR" in fault.value.hint
+    with refused(VisirError, "README.md", code="no-card-in-folder"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize("value", [1e300, -3.0, float("nan")])
+def test_digits_of_no_share_are_refused(value: float) -> None:
+    with refused(ConfigurationError, "between 0 and 100"):
+        visir.denominators(visir.evaluation.published.PublishedRow("a", {"t2i": {"R@1": value}}))

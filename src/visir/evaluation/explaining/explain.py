@@ -204,6 +204,13 @@ def explain(
         )
     tasks = list(material.runs) if direction is None else [direction]
     row, printed, table = published_row(published, tasks, system=system, collection=collection, of=names)
+    if (
+        direction is not None
+        and len(row.values) == 1
+        and not {*TASKS, *material.runs, "both", "category"} & {*row.values}
+    ):
+        # A model card may call its one task "Retrieval": the caller says which direction it is.
+        row = replace(row, values={direction: next(iter(row.values.values()))}, spread={})
     decimals = printed if decimals is None else decimals
     labels = _labels_of(row, material, tasks)
     both = row.values.get("both", {}).get("rsum") if len(labels) == 2 else None
@@ -416,7 +423,8 @@ def _labels_of(row: PublishedRow, material: Material, tasks: Sequence[str]) -> d
     if not labels:
         raise VisirError(
             f"{row.system}: nothing is published for {' and '.join(material.runs)} that these runs can give.",
-            hint="is it the right row, and the right task?",
+            hint=f"is it the right row, and the right task? The row has {', '.join(row.values) or 'none'}; "
+            "--direction t2i (in Python direction=) says which direction a task without one is",
             code="nothing-published-runs-give",
         )
     return labels

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visir.display import Tabular, brief, counted
-from visir.errors import ConfigurationError, VisirError
+from visir.errors import ConfigurationError, VisirError, raise_faults
 from visir.evaluation.published.judge import LABEL, measure_of, published_rows
 from visir.evaluation.published.record import PublishedRow
 from visir.records import Protocol
@@ -372,6 +372,14 @@ def _judged(
         task: {label: value for label, value in values.items() if labels.fullmatch(label)}
         for task, values in row.values.items()
     }
+    faults = [
+        f"{task} {label}: {value:g} is not between 0 and 100".strip()
+        for task, values in shares.items()
+        for label, value in values.items()
+        if not 0 <= value <= 100
+    ]
+    hint = "divide a count by the queries, or leave the value out"
+    raise_faults(ConfigurationError, row.system or "published values", faults, hint=hint)
     if decimals is None:
         decimals = max((_decimals(value) for values in shares.values() for value in values.values()), default=0)
     of_one = not row.in_percent and all(value <= 1 for values in shares.values() for value in values.values())

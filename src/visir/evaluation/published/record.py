@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import csv
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
+from sys import float_info
 from typing import Any, TypeVar
 
 from visir.display import Displayed
@@ -17,6 +17,7 @@ from visir.files import parse_toml, read_json, read_text
 from visir.plugins import PUBLISHED, plugin_folders
 
 TASKS = ("i2t", "t2i", "both", "category")
+_FILES = (".json", ".toml", ".csv", ".tsv", ".md", ".yaml", ".yml")
 _ROW_KEYS = ("system", "collection", *TASKS, "spread")
 
 
@@ -241,6 +242,23 @@ def load(name_or_path: str | Path) -> Published:
         listed = tuple(PublishedRow(system, part, data) for (system, data), part in of_hub.items())
         most = max(2, _most_decimals(list(of_hub.values()), ()))
         return Published(path.stem, title, str(path), listed, most, notes=notes)
+    elif path.is_dir():
+        raise VisirError(
+            f"{name_or_path}: the folder has no README.md and no .eval_results.",
+            hint="hf download OWNER/NAME README.md --local-dir DIR, and name DIR",
+            code="no-card-in-folder",
+        )
+    elif (
+        not path.is_file()
+        and not path.is_absolute()
+        and re.fullmatch(r"[\w-][\w.-]*/[\w.-]+", name)
+        and path.suffix.lower() not in _FILES
+    ):
+        raise VisirError(
+            f"{name_or_path}: no such file or folder; a model of the Hub is not fetched.",
+            hint=f"hf download {name} README.md --local-dir DIR, and name DIR",
+            code="published-not-fetched",
+        )
     elif not path.is_file():
         raise VisirError(
             f"{name_or_path}: no such file, and no published table of that name.",
@@ -265,7 +283,7 @@ def load(name_or_path: str | Path) -> Published:
             f"{where}: {task} {label} is {value!r}, not a number"
             for task, part in (*values.items(), *((f"± {name}", part) for name, part in spread.items()))
             for label, value in part.items()
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value)
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= float_info.max
         ]
         faults += [
             f"{where}: ± of {task} {label}, which has no value"
