@@ -163,7 +163,7 @@ def test_a_registry_takes_what_is_of_its_kind_and_no_name_twice(monkeypatch: pyt
     with pytest.warns(UserWarning) as said:
         assert list(registry) == ["own", "more"]
     assert [str(one.message).partition(" is left out: ")[2] for one in said] == [
-        "there is a text of this name", "it is a type, not a str"
+        "this name is taken by another text", "it is a type, not a str"
     ]  # fmt: skip
     assert registry.get("own") == "mine" and "path" not in registry
     with refused(VisirError, "text", "mor", code="unknown-name"):
