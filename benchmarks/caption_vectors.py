@@ -44,7 +44,7 @@ def captions(data: Path) -> list[str]:
     for name in FILES:
         text = lzma.decompress((data / name).read_bytes()).decode("utf-8", errors="replace")
         if name.endswith(".json.xz"):
-            lines += [one["caption"] for one in json.loads(text)["annotations"]]
+            lines += [caption["caption"] for caption in json.loads(text)["annotations"]]
         else:
             lines += [line.split("\t")[-1] for line in text.splitlines()]
     distinct = sorted({" ".join(line.lower().replace(".", " ").split()) for line in lines} - {""})
@@ -78,7 +78,7 @@ def by_splade(folder: str, texts: list[str], words: Vocabulary, card: EncoderCar
     from transformers import AutoModelForMaskedLM, AutoTokenizer
 
     tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForMaskedLM.from_pretrained(folder).eval()
-    found: list[tuple[Any, Any, Any]] = []
+    parts: list[tuple[Any, Any, Any]] = []
     order = np.argsort([len(text) for text in texts], kind="stable")
     for start in range(0, len(texts), 16):
         some = order[start : start + 16]
@@ -88,10 +88,10 @@ def by_splade(folder: str, texts: list[str], words: Vocabulary, card: EncoderCar
             logits[tokens["attention_mask"] == 0] = 0
             weights = torch.log1p(torch.relu(logits.amax(1))).numpy()
         row, term = np.nonzero(weights)
-        found.append((some[row], term.astype(np.int32), weights[row, term]))
+        parts.append((some[row], term.astype(np.int32), weights[row, term]))
         if start % 4096 == 0:
             print(f"{start:,} of {len(texts):,}", flush=True)
-    owner, terms, values = map(np.concatenate, zip(*found, strict=True))
+    owner, terms, values = map(np.concatenate, zip(*parts, strict=True))
     in_order = np.argsort(owner, kind="stable")
     terms, values = terms[in_order], values[in_order]
     offsets = np.searchsorted(owner[in_order], np.arange(len(texts) + 1)).astype(np.int64)

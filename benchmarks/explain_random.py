@@ -103,8 +103,8 @@ def states(explanation: visir.evaluation.Explanation, own: dict[tuple[str, str],
     """ "silent", "several", "right" or "FALSE"; `own` are the values under the right reading, before rounding."""
     if explanation.verdict != "named":
         return "several" if explanation.verdict == "several" else "silent"
-    said = explanation.best.values
-    is_same = own and all(abs(value.ours - own[value.task, value.label]) < SAME for value in said)
+    statement = explanation.best.values
+    is_same = own and all(abs(value.ours - own[value.task, value.label]) < SAME for value in statement)
     return "right" if is_same else f"FALSE: {explanation.best.reading}"
 
 
@@ -149,14 +149,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
             started = time.process_time()
             explanation = visir.explain(evaluation, numbers, **vectors)
             seconds.append(time.process_time() - started)
-            said = states(explanation, own)
-            counts[kind, said.partition(":")[0]] += 1
-            if said.startswith("FALSE"):
-                print(f"{kind} {right or ''}\n  {numbers}\n  {said} ({explanation.accidents:.2g} expected by accident)")
+            statement = states(explanation, own)
+            counts[kind, statement.partition(":")[0]] += 1
+            if statement.startswith("FALSE"):
+                print(
+                    f"{kind} {right or ''}\n  {numbers}\n  {statement} "
+                    f"({explanation.accidents:.2g} expected by accident)"
+                )
     for kind in KINDS:
-        told = ", ".join(f"{count} {said}" for (of, said), count in sorted(counts.items()) if of == kind)
+        told = ", ".join(f"{count} {statement}" for (of, statement), count in sorted(counts.items()) if of == kind)
         print(f"{kind}: {told}")
-    false = sum(count for (_, said), count in counts.items() if said == "FALSE")
+    false = sum(count for (_, statement), count in counts.items() if statement == "FALSE")
     print(f"{drawn} draws ({options.way}), {false} false statements; "
           f"{np.median(seconds):.1f} s of one processor at the median, {max(seconds):.1f} s at most")  # fmt: skip
 

@@ -61,8 +61,8 @@ def measured(systems: list[System], truth: Any, targets: Sequence[float]) -> lis
     for system in systems:
         shares = []
         for effort in system.efforts:
-            found = np.asarray(system.together(effort))
-            shares.append(float(np.mean([len({*a} & {*b}) / K for a, b in zip(found, truth, strict=True)])))
+            answers = np.asarray(system.together(effort))
+            shares.append(float(np.mean([len({*a} & {*b}) / K for a, b in zip(answers, truth, strict=True)])))
             if shares[-1] >= max(targets):
                 break
         for target in [1.0] if len(system.efforts) == 1 else targets:
@@ -99,7 +99,7 @@ def by_visir(
     kind: str, index: Any, seconds: float, queries: Any, efforts: Sequence[dict[str, int]], size: float
 ) -> System:
     """An index of visir; alone as a service asks: lists of (id, score)."""
-    ones = [queries.select([name]) for name in queries.ids[:ALONE].to_pylist()]
+    queries_alone = [queries.select([name]) for name in queries.ids[:ALONE].to_pylist()]
 
     def together(effort: dict[str, int]) -> Any:
         run = index.search(queries, K, **effort)
@@ -110,8 +110,8 @@ def by_visir(
     def alone(effort: dict[str, int]) -> None:
         ready = index.settings
         index.settings = type(ready)(**{**vars(ready), **effort})  # as an index that was built with this effort
-        for one in ones:
-            index.lists(one, K)
+        for query in queries_alone:
+            index.lists(query, K)
         index.settings = ready
 
     return System(f"visir `{kind}`", seconds, size, efforts, together, alone)
@@ -128,7 +128,7 @@ def folder_bytes(folder: Path) -> int:
 def read_sparse(path: Path, letter: str, side: Any) -> SparseEmbeddings:
     """Vectors of `caption_vectors.py`."""
     parts = np.load(path, allow_pickle=False)
-    words = Vocabulary("wordpieces", pa.array(parts["words"].tolist()), np.ones(len(parts["words"]), np.bool_))
+    words = Vocabulary("wordpieces", pa.array(parts["words"].tolist()), np.queries_alone(len(parts["words"]), np.bool_))
     ids = pa.array([f"{letter}{i:07}" for i in range(len(parts["offsets"]) - 1)])
     return SparseEmbeddings(side, ids, parts["offsets"], parts["terms"], parts["values"], words, CARD)
 
@@ -147,25 +147,25 @@ def sindi(documents: SparseEmbeddings, queries: SparseEmbeddings) -> System:
     arrays = [documents.offsets.astype(np.uint32), documents.terms.astype(np.uint32), documents.values]
     _, seconds = timed(lambda: index.build(*arrays, np.arange(len(documents), dtype=np.int64)))
     asked = queries.offsets.astype(np.uint32), queries.terms.astype(np.uint32), queries.values
-    ones = [
+    queries_alone = [
         (np.array([0, b - a], np.uint32), asked[1][a:b], asked[2][a:b])
         for a, b in zip(queries.offsets[:ALONE].tolist(), queries.offsets[1 : ALONE + 1].tolist(), strict=True)
     ]
     efforts = [(candidates, pruned) for candidates in (20, 50, 100) for pruned in (0.6, 0.4, 0.2, 0.1)] + [(100, 0.0)]
 
-    def said(effort: tuple[int, float]) -> str:
+    def parameters_of(effort: tuple[int, float]) -> str:
         return json.dumps(
             {"sindi": {"n_candidate": effort[0], "query_prune_ratio": effort[1], "term_prune_ratio": 0.0}}
         )
 
     def together(effort: tuple[int, float]) -> Any:
-        found = index.knn_search(*asked, K, said(effort))[0]
+        found = index.knn_search(*asked, K, parameters_of(effort))[0]
         return np.asarray(found).reshape(-1, K)
 
     def alone(effort: tuple[int, float]) -> None:
-        text = said(effort)
-        for one in ones:
-            index.knn_search(*one, K, text)
+        text = parameters_of(effort)
+        for query in queries_alone:
+            index.knn_search(*query, K, text)
 
     with tempfile.TemporaryDirectory() as folder:
         index.save(f"{folder}/sindi")
@@ -184,14 +184,14 @@ def kannolo(documents: SparseEmbeddings, queries: SparseEmbeddings) -> System:
         )
     )  # fmt: skip
     offsets = queries.offsets.astype(np.int64)
-    ones = [queries.row(i) for i in range(ALONE)]
+    queries_alone = [queries.row(i) for i in range(ALONE)]
 
     def together(effort: int) -> Any:
         found = index.batch_search(queries.terms, queries.values, offsets, K, ef_search=effort, num_threads=1)
         return np.asarray(found[1]).reshape(-1, K)
 
     def alone(effort: int) -> None:
-        for terms, values in ones:
+        for terms, values in queries_alone:
             index.search(terms, values, K, ef_search=effort)
 
     size = index.space_usage_bytes() / len(documents)
@@ -281,7 +281,7 @@ def svs(documents: Any, queries: Any) -> System:
     with tempfile.TemporaryDirectory() as folder:
         index.save(f"{folder}/c", f"{folder}/g", f"{folder}/d")
         size = sum(folder_bytes(Path(folder) / part) for part in "cgd") / len(documents)
-    ones = [queries[i : i + 1] for i in range(ALONE)]
+    queries_alone = [queries[i : i + 1] for i in range(ALONE)]
 
     def together(effort: int) -> Any:
         index.search_window_size = effort
@@ -289,8 +289,8 @@ def svs(documents: Any, queries: Any) -> System:
 
     def alone(effort: int) -> None:
         index.search_window_size = effort
-        for one in ones:
-            index.search(one, K)
+        for query in queries_alone:
+            index.search(query, K)
 
     return System(
         "SVS Vamana, float16", seconds, size, [10, 14, 20, 28, 40, 56, 80, 112, 160, 240, 400], together, alone
@@ -308,7 +308,7 @@ def hnswlib(documents: Any, queries: Any) -> System:
     with tempfile.TemporaryDirectory() as folder:
         index.save_index(f"{folder}/graph")
         size = folder_bytes(Path(folder)) / len(documents)
-    ones = [queries[i : i + 1] for i in range(ALONE)]
+    queries_alone = [queries[i : i + 1] for i in range(ALONE)]
 
     def together(effort: int) -> Any:
         index.set_ef(effort)
@@ -316,8 +316,8 @@ def hnswlib(documents: Any, queries: Any) -> System:
 
     def alone(effort: int) -> None:
         index.set_ef(effort)
-        for one in ones:
-            index.knn_query(one, K, num_threads=1)
+        for query in queries_alone:
+            index.knn_query(query, K, num_threads=1)
 
     return System("hnswlib, M 32", seconds, size, [10, 14, 20, 28, 40, 56, 80, 112, 160, 240, 400], together, alone)
 
@@ -335,20 +335,20 @@ def fastscan(documents: Any, queries: Any) -> System:
         index.add(documents)
 
     _, seconds = timed(build)
-    ones = [queries[i : i + 1] for i in range(ALONE)]
+    queries_alone = [queries[i : i + 1] for i in range(ALONE)]
     efforts = [(4, 8), (4, 16), (6, 16), (6, 24), (8, 24), (8, 32), (8, 48), (12, 64), (16, 96), (16, 128), (20, 256)]
 
-    def asked(effort: tuple[int, int]) -> Any:
+    def search_parameters(effort: tuple[int, int]) -> Any:
         inner = faiss.SearchParametersIVF(nprobe=effort[1])
         return faiss.IndexRefineSearchParameters(k_factor=effort[0], base_index_params=inner)
 
     def together(effort: tuple[int, int]) -> Any:
-        return index.search(queries, K, params=asked(effort))[1]
+        return index.search(queries, K, params=search_parameters(effort))[1]
 
     def alone(effort: tuple[int, int]) -> None:
-        parameters = asked(effort)
-        for one in ones:
-            index.search(one, K, params=parameters)
+        parameters = search_parameters(effort)
+        for query in queries_alone:
+            index.search(query, K, params=parameters)
 
     return System(f"FAISS {name}", seconds, dimension / 4 + 8 + 4 * dimension, efforts, together, alone)
 
@@ -366,10 +366,10 @@ def dense(given: Any) -> tuple[list[System], Any, str]:
         about = "captions by all-MiniLM-L6-v2"
     documents, queries = unit(documents), unit(queries)
     held = Embeddings("image", [f"d{i:07}" for i in range(len(documents))], documents, CARD)
-    asked = Embeddings("text", [f"q{i:07}" for i in range(len(queries))], queries, CARD)
+    questions = Embeddings("text", [f"q{i:07}" for i in range(len(queries))], queries, CARD)
     exact = build_index(held, "exact")
-    truth = exact.search(asked, K).indices.reshape(-1, K)
-    systems = [by_visir("exact", exact, 0.0, asked, [{}], 4 * documents.shape[1])]
+    truth = exact.search(questions, K).indices.reshape(-1, K)
+    systems = [by_visir("exact", exact, 0.0, questions, [{}], 4 * documents.shape[1])]
     steps = [10, 14, 20, 28, 40, 56, 80, 112, 160, 240, 400]
     efforts = {
         "hnsw": [{"ef_search": step} for step in steps],
@@ -379,16 +379,16 @@ def dense(given: Any) -> tuple[list[System], Any, str]:
     given.keep.mkdir(parents=True, exist_ok=True)
     for kind, some in efforts.items():
         folder = given.keep / f"{kind}-{about.split()[0]}-{len(held)}-{held.dimension}"
-        said = folder.with_suffix(".txt")
-        if not said.exists():
+        build_time = folder.with_suffix(".txt")
+        if not build_time.exists():
             _, seconds = timed(lambda: build_index(held, kind, folder))  # noqa: B023
-            said.write_text(str(seconds))
+            build_time.write_text(str(seconds))
         index: Any = open_index(folder)
         size = folder_bytes(folder) / len(held) + (4 * held.dimension if kind == "hnsw" else 0)
-        systems.append(by_visir(kind, index, float(said.read_text()), asked, some, size))
+        systems.append(by_visir(kind, index, float(build_time.read_text()), questions, some, size))
         if kind == "hnsw":
             systems.append(same_graph(index._state.built.index, queries, steps))
-    words = f"{len(held):,} vectors of {held.dimension} numbers ({about}), {len(asked):,} questions"
+    words = f"{len(held):,} vectors of {held.dimension} numbers ({about}), {len(questions):,} questions"
     return systems + rivals([svs, hnswlib, fastscan], given, documents, queries), truth, words
 
 
@@ -396,15 +396,15 @@ def same_graph(graph: Any, queries: Any, steps: list[int]) -> System:
     """The graph of visir's index, asked by FAISS alone: no ids, no exact scores."""
     import faiss
 
-    ones = [queries[i : i + 1] for i in range(ALONE)]
+    queries_alone = [queries[i : i + 1] for i in range(ALONE)]
 
     def together(effort: int) -> Any:
         return graph.search(queries, K, params=faiss.SearchParametersHNSW(efSearch=effort))[1]
 
     def alone(effort: int) -> None:
         parameters = faiss.SearchParametersHNSW(efSearch=effort)
-        for one in ones:
-            graph.search(one, K, params=parameters)
+        for query in queries_alone:
+            graph.search(query, K, params=parameters)
 
     return System("FAISS HNSW, the same graph", 0.0, 0.0, steps, together, alone)
 
@@ -431,7 +431,7 @@ def main() -> None:
     parser.add_argument("form", choices=("sparse", "dense"))
     parser.add_argument("--vectors", type=Path, default=Path("vectors"))
     parser.add_argument("--queries", default="splade-queries")
-    parser.add_argument("--documents", type=int, default=0, help="so many generated ones instead")
+    parser.add_argument("--documents", type=int, default=0, help="so many generated queries_alone instead")
     parser.add_argument("--dimension", type=int, default=384)
     parser.add_argument("--without", nargs="*", default=[])
     parser.add_argument("--keep", type=Path, default=Path(tempfile.gettempdir()) / "search-rivals")

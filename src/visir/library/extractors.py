@@ -109,7 +109,7 @@ def tell(image: Image.Image, decoded: Callable[[], Image.Image]) -> dict[str, To
 
 def _asked(extractor: Extractor, picture: Image.Image | None, metadata: Metadata, mark: str) -> Told:
     try:
-        fields, faults = kept(extractor.fields(picture, metadata)), list(metadata.faults)
+        fields, faults = storable(extractor.fields(picture, metadata)), list(metadata.faults)
     except Exception as fault:  # files hold anything, and other packages' code raises anything
         fields, faults = {}, [f"{type(fault).__name__}: {fault}"]
     return Told(mark, fields, "; ".join(faults)[:500])
@@ -125,7 +125,7 @@ _OF_LIBRARY = frozenset(
 )
 
 
-def kept(fields: Mapping[str, Value | Sequence[Value]]) -> Fields:
+def storable(fields: Mapping[str, Value | Sequence[Value]]) -> Fields:
     """The values of each field as they are kept: trimmed, each once, nothing that SQLite or a page cannot hold."""
     result: Fields = {}
     for name, given in fields.items():
@@ -185,7 +185,7 @@ def told_of(record: Mapping[str, Any]) -> Told | None:
     mark, fields, fault = record.get("mark"), record.get("fields"), record.get("fault", "")
     if not isinstance(mark, str) or not isinstance(fields, dict) or not isinstance(fault, str):
         return None
-    return Told(mark, kept(fields), fault)
+    return Told(mark, storable(fields), fault)
 
 
 # What stands in the file of a picture: EXIF, IPTC-IIM, XMP.

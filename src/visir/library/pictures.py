@@ -137,7 +137,7 @@ def read(reader: ImageReader, entry: SourceEntry) -> bytes:
 def look_at(
     reader: ImageReader, entry: SourceEntry, data: bytes, answers: dict[str, Told] | None = None
 ) -> tuple[Facts, bytes | None]:
-    """Facts and thumbnail of a picture, and into `told` its fields. Raises `ImageError` when it cannot be decoded."""
+    """Facts and thumbnail of a picture; its fields go into `answers`. Raises `ImageError` for what is no picture."""
     # A large JPEG is decoded at the size of the thumbnail only (an eighth of the work for a photo of 12 megapixels);
     # encoding decodes it in full and finds what is broken beyond that.
     if entry.place is None:

@@ -56,10 +56,12 @@ def read_xmp(data: bytes) -> dict[str, Any]:
     for description in _descriptions(_parsed(data)):
         for name, value in [*description.properties.items(), *((each.name, _value(each)) for each in
                             description.children)]:  # fmt: skip
-            if name in result:  # several descriptions of one picture
-                first = result[name] if isinstance(result[name], list) else [result[name]]
-                value = [*first, *(value if isinstance(value, list) else [value])]
-            result[name] = value
+            if name not in result:
+                result[name] = value
+                continue
+            if not isinstance(result[name], list):  # several descriptions of one picture
+                result[name] = [result[name]]
+            result[name].extend(value if isinstance(value, list) else [value])
     return result
 
 

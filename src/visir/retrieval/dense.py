@@ -165,17 +165,28 @@ def _faiss() -> Any:
     return load_faiss("an index of kind 'hnsw'")
 
 
+_MOST_PARAMETERS = 64
+"""Of those that are remembered: people ask for few depths."""
+
+
 def _parameters(rows: DenseRows, name: str, **settings: int) -> Any:
-    """The parameters of FAISS for a search among the rows that are not deleted; kept, for alone they take as long as
-    the scores."""
+    """The parameters of FAISS for a search among the rows that are not deleted; remembered, for alone they take as
+    long as the scores."""
+    known: dict[Any, Any] = rows.prepared.setdefault("parameters", {})
     key = (name, *settings.items())
-    if key not in rows.prepared:
-        faiss, selector = load_faiss("a search by FAISS"), None
+    parameters = known.get(key)
+    if parameters is None:
+        faiss = load_faiss("a search by FAISS")
         parameters = getattr(faiss, name)(**settings)
         if len(rows.live) < len(rows):
-            parameters.sel = selector = faiss.IDSelectorBitmap(np.packbits(~rows.dead, bitorder="little"))
-        rows.prepared[key] = parameters, selector  # FAISS does not own the selector
-    return rows.prepared[key][0]
+            if "selector" not in rows.prepared:  # one of all rows, as long as they are there: FAISS does not own it
+                bits = np.packbits(~rows.dead, bitorder="little")
+                rows.prepared.setdefault("selector", faiss.IDSelectorBitmap(bits))
+            parameters.sel = rows.prepared["selector"]
+        if len(known) >= _MOST_PARAMETERS:
+            known.clear()
+        known[key] = parameters
+    return parameters
 
 
 # Short codes of vectors in lists of near vectors (IVF), in memory: trained, filled and searched by FAISS.

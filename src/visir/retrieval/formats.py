@@ -494,7 +494,7 @@ def _read_rows(path: str | Path, *, order: Order = "rank", **about: Any) -> Run:
     for name in names:
         # Numbers as ids are texts; columns that no one asks for may hold anything.
         if used.get(name) in ("query_id", "document_id"):
-            columns[name] = [one if type(one := row.get(name)) is str else _id(path, place, one) for place, row in rows]
+            columns[name] = [id if type(id := row.get(name)) is str else _id(path, place, id) for place, row in rows]
         elif name in used:
             try:
                 columns[name] = [float(row[name]) for _, row in rows]

@@ -871,7 +871,7 @@ class StoredIndex(Index[Vectors]):
                     dead[_deleted(load_array(below(folder, content["deleted"])), len(dead))] = True
                 rows = Rows(form, parts, dead)
                 if len(parts) > 1:  # each part for itself was looked at when it was read
-                    check_unique(pa.concat_arrays([part.ids for part in parts]).filter(pa.array(~dead)), "its parts")
+                    check_unique(rows.ids, "its parts")  # sorted, as every search needs them
                 index = cls(kind, IndexState(rows, None), settings, folder)
                 index._late, index.recall = late, recall_of(content)
                 index._about = index._how(settings)

@@ -23,6 +23,8 @@ _OWN_NOTE = re.compile(r"([^;\s]+)(?: is ([^;\s]+))?;.*; visir [^;]+, protocol [
 """What `visir export` notes beside a number: first what it is."""
 _LONGEST_NOTE = 5_000
 _MOST_OF_OTHERS = 1e9
+_MOST_SHARES = 500
+"""Of one row, of which it is looked whether they have one unit: no table prints a tenth of them."""
 _WORDS = {"t2i": ("t2i", r"text[\W_]*(?:to|2|→|>)[\W_]*image"), "i2t": ("i2t", r"image[\W_]*(?:to|2|→|>)[\W_]*text")}
 _DIRECTIONS = {task: re.compile(rf"(?<![a-z0-9])(?:{'|'.join(words)})(?![a-z0-9])") for task, words in _WORDS.items()}
 _RETRIEVED = {"image_retrieval_": "t2i", "text_retrieval_": "i2t"}
@@ -76,8 +78,8 @@ class _Tally:
         """Leave out the shares of each row where some are of 1 and some of 100: which of them is right is not known."""
         for place, parts in list(self.values.items()):
             shares = [(task, label, match) for task, part in parts.items() for label in part if (match := _at(label))]
-            numbers = [(k, parts[task][label]) for task, label, k in shares]
-            if any(_of_two_units(*one, *other) for one in numbers for other in numbers):
+            numbers = [(k, parts[task][label]) for task, label, k in shares[:_MOST_SHARES]]
+            if any(_of_two_units(*low, *high) for low in numbers for high in numbers):
                 self.mixed += len(shares)
                 for task, label, _ in shares:
                     del parts[task][label]
@@ -158,9 +160,13 @@ def read_of_hub(path: Path) -> tuple[str, Values, tuple[str, ...]]:
     for place in tally.values:
         alike.setdefault((place.system, place.dataset), []).append(place)
     values: dict[tuple[str, str], Mapping[str, Mapping[str, float]]] = {}
+    columns = {
+        name: [len(set(column)) > 1 for column in zip(*(place.apart for place in places), strict=True)]
+        for name, places in alike.items()
+    }
     for place, part in tally.values.items():
-        columns = zip(place.apart, *(other.apart for other in alike[place.system, place.dataset]), strict=True)
-        differs = [own for own, *others in columns if own and len(set(others)) > 1]
+        differing = zip(place.apart, columns[place.system, place.dataset], strict=True)
+        differs = [own for own, is_other in differing if own and is_other]
         called = base = ", ".join([place.dataset, *differs])
         number = 2
         while (place.system, called) in values:
@@ -208,8 +214,8 @@ def _text(value: Any) -> str:
 
 def _direction(text: str) -> str:
     """The direction that a name says; "" where it says none, or both."""
-    found = [task for task, words in _DIRECTIONS.items() if words.search(text.lower())]
-    return found[0] if len(found) == 1 else ""
+    directions = [task for task, words in _DIRECTIONS.items() if words.search(text.lower())]
+    return directions[0] if len(directions) == 1 else ""
 
 
 def _without_direction(text: str) -> str:
@@ -249,12 +255,12 @@ def _read_card(head: Any, name: str, tally: _Tally, datasets: set[str]) -> str:
             called = _text(dataset.get("name")) or _text(dataset.get("type"))
             datasets |= {_text(dataset.get("type")), called}
             config, title, kind = _text(dataset.get("config")), _text(task.get("name")), _text(task.get("type"))
-            said = next(filter(None, map(_direction, (config, title, kind))), "")
+            of_task = next(filter(None, map(_direction, (config, title, kind))), "")
             listed = [_text(dataset.get(key)) for key in ("type", "revision", "split")]
             for metric in _mappings(result.get("metrics")):
                 direction, label = _label(_text(metric.get("name")), _text(metric.get("type")))
                 if label:
-                    searched = config if config in ("i2t", "t2i") else direction or said or config or kind
+                    searched = config if config in ("i2t", "t2i") else direction or of_task or config or kind
                     # A config that is the name of the task keeps its values apart already.
                     further = ("" if searched == config else _without_direction(config), _without_direction(title))
                     tally.add(_Place(system, called, (*listed, *further)), searched, label, metric.get("value"))
